@@ -1,0 +1,30 @@
+"""Small real data sets of model-based clustering, and simulations whose truth is known."""
+
+from sinkhorn_em.datasets.classical import (
+    load_acidity,
+    load_banknote,
+    load_chevron,
+    load_crabs,
+    load_cross,
+    load_diabetes,
+    load_faithful,
+    load_galaxies,
+    load_gvhd,
+    load_thyroid,
+)
+from sinkhorn_em.datasets.simulated import simulate_gaussian_mixture, simulate_many_to_one
+
+__all__ = [
+    "load_acidity",
+    "load_banknote",
+    "load_chevron",
+    "load_crabs",
+    "load_cross",
+    "load_diabetes",
+    "load_faithful",
+    "load_galaxies",
+    "load_gvhd",
+    "load_thyroid",
+    "simulate_gaussian_mixture",
+    "simulate_many_to_one",
+]
