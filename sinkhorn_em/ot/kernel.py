@@ -1,0 +1,143 @@
+"""The fused pass over the scores (value, column masses, Gram matrix at one offset) and the responsibilities.
+
+Scores are read once per pass, component-major: ``scores.T`` of the (n, K) matrix everybody else speaks of. A tile of
+K x ``tile_rows(K)`` entries is worked on in the cache, vectorised over rows.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .._compiled import add_products, kernel, log_normaliser, n_blocks, run_blocks, softmax_tile, tile_rows
+from .._typing import Floats
+
+FULL_GRAM_COLUMNS = 64  # up to here the Gram matrix costs no more than the exponentials
+LEAST_GRAM_ROWS = 20_000  # a sub-sampled Gram matrix keeps at least this many rows
+
+
+class Evaluation(NamedTuple):
+    """The smooth part of the semi-dual at one offset, sum_i a_i lse_k(S_ik + offset_k), with its derivatives."""
+
+    value: float
+    mass: Floats  # (K,) the gradient c = R' a
+    gram: Floats | None  # (K, K) W = R' diag(a) R; the Hessian is diag(c) - W
+
+
+@kernel
+def fused_pass(scores, row_mass, offset, start, stop, tile, gram_rows, value, mass, gram):
+    """Rows start..stop: value[0] = sum_i a_i lse_k(S_ik + offset_k), mass = sum_i a_i R_i, gram = sum_i a_i R_i' R_i.
+
+    ``gram_rows`` of every tile enter the Gram matrix (0: none), accumulated in single precision within a tile: it steers
+    the Newton step, whose acceptance uses the exact value and masses. Only its lower triangle is meaningful.
+    """
+    K = offset.shape[0]
+    R = np.empty((K, tile))
+    R32, Q32 = np.empty((K, tile), np.float32), np.empty((K, tile), np.float32)
+    top, total, lse = np.empty(tile), np.empty(tile), np.empty(tile)
+    mass[:] = 0.0
+    gram[:] = 0.0
+    accumulated, all_mass, gram_mass = 0.0, 0.0, 0.0
+    scale = row_mass.shape[0]
+    for i0 in range(start, stop, tile):
+        m = min(tile, stop - i0)
+        softmax_tile(scores, offset, i0, m, R, top, total)
+        log_normaliser(top, total, m, lse)
+        a = row_mass[i0 : i0 + m]
+        for j in range(m):
+            accumulated += a[j] * lse[j]
+            all_mass += a[j]
+            total[j] = 1.0 / total[j] if total[j] > 0.0 else 0.0
+            lse[j] = a[j] * total[j]
+        for k in range(K):
+            row, c = R[k], 0.0
+            for j in range(m):
+                c += row[j] * lse[j]
+            mass[k] += c
+        g = min(m, gram_rows)
+        for j in range(g):
+            gram_mass += a[j]
+            lse[j] *= scale
+        if g > 0:
+            for k in range(K):
+                row, r32, q32 = R[k], R32[k], Q32[k]
+                for j in range(g):
+                    r32[j] = row[j] * total[j]
+                    q32[j] = row[j] * lse[j]
+            add_products(R32, Q32, g, gram, True)
+    value[0] = accumulated
+    if gram_mass > 0.0:
+        gram *= all_mass / (gram_mass * scale)
+
+
+@kernel
+def responsibilities_pass(scores, offset, start, stop, tile, out):
+    """out[i, k] = softmax_k(S_ik + offset_k); rows without any finite score are left at 0."""
+    K = offset.shape[0]
+    R, top, total = np.empty((K, tile)), np.empty(tile), np.empty(tile)
+    for i0 in range(start, stop, tile):
+        m = min(tile, stop - i0)
+        softmax_tile(scores, offset, i0, m, R, top, total)
+        for j in range(m):
+            inverse = 1.0 / total[j] if total[j] > 0.0 else 0.0
+            for k in range(K):
+                out[i0 + j, k] = R[k, j] * inverse
+
+
+@kernel
+def normaliser_pass(scores, offset, start, stop, tile, out):
+    """out[i] = lse_k(S_ik + offset_k)."""
+    K = offset.shape[0]
+    R, top, total = np.empty((K, tile)), np.empty(tile), np.empty(tile)
+    for i0 in range(start, stop, tile):
+        m = min(tile, stop - i0)
+        softmax_tile(scores, offset, i0, m, R, top, total)
+        log_normaliser(top, total, m, out[i0 : i0 + m])
+
+
+def evaluate(scores: Floats, row_mass: Floats, offset: Floats, gram: bool = True) -> Evaluation:
+    """One pass over ``scores`` (n, K) at ``offset`` (K,): a sum over rows, so evaluations of tiles of rows may be added."""
+    n, K = scores.shape[0], len(offset)
+    blocks, tile = n_blocks(n, K, K * K + K + 1), tile_rows(K)
+    value, mass, W = np.empty((blocks, 1)), np.empty((blocks, K)), np.empty((blocks, K, K))
+    gram_rows = _gram_rows(n, K, tile) if gram else 0
+
+    def task(block: int, start: int, stop: int) -> None:
+        fused_pass(
+            scores.T, row_mass, offset, start, stop, tile, gram_rows, value[block], mass[block], W[block]
+        )
+
+    run_blocks(task, n, blocks)
+    if not gram:
+        return Evaluation(float(value.sum()), mass.sum(axis=0), None)
+    lower = np.tril(W.sum(axis=0), -1)
+    return Evaluation(float(value.sum()), mass.sum(axis=0), lower + lower.T)
+
+
+def responsibilities(scores: Floats, offset: Floats) -> Floats:
+    """softmax_k(S_ik + offset_k), a new (n, K) array."""
+    n, K = scores.shape[0], len(offset)
+    out, tile = np.empty((n, K)), tile_rows(K)
+    run_blocks(
+        lambda block, i0, i1: responsibilities_pass(scores.T, offset, i0, i1, tile, out), n, n_blocks(n, K, 1)
+    )
+    return out
+
+
+def log_normalisers(scores: Floats, offset: Floats) -> Floats:
+    """lse_k(S_ik + offset_k), a new (n,) array."""
+    n, K = scores.shape[0], len(offset)
+    out, tile = np.empty(n), tile_rows(K)
+    run_blocks(
+        lambda block, i0, i1: normaliser_pass(scores.T, offset, i0, i1, tile, out), n, n_blocks(n, K, 1)
+    )
+    return out
+
+
+def _gram_rows(n: int, K: int, tile: int) -> int:
+    """How many rows of a tile enter the Gram matrix: all, unless K is large and there are rows to spare."""
+    if K <= FULL_GRAM_COLUMNS:
+        return tile
+    share = max(FULL_GRAM_COLUMNS / K, min(1.0, LEAST_GRAM_ROWS / n))
+    return max(1, int(np.ceil(share * tile)))

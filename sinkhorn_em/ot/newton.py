@@ -1,0 +1,190 @@
+"""Trust-region Newton on the semi-dual: K numbers, one pass over the rows per step.
+
+F(g) = sum_i a_i lse_k(S_ik + log b_k + g_k) + sum_k psi_k(g_k) has gradient c - t and Hessian L + diag(psi''), L the graph
+Laplacian of the component overlaps W. It is quasi-self-concordant in the oscillation of the step,
+exp(-osc d) H(g) <= H(g + d) <= exp(osc d) H(g), hence a trust region on osc d. Each step solves
+
+    (H + mu D) d = t - c,   D = diag(max(t, c)),   with the smallest mu >= 0 that keeps the step inside.
+
+The rows live behind a callable ``offset -> Evaluation``: in memory, in tiles, elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+from .._typing import Floats
+from .columns import ColumnRule
+from .kernel import Evaluation
+
+Pass = Callable[[Floats, bool], Evaluation]
+
+
+class Solution(NamedTuple):
+    """Where a solver stopped."""
+
+    potentials: Floats  # (K,) g, nats
+    mass: Floats  # (K,) c
+    value: float  # F(g)
+    gap: float  # estimate of F(g) - min F from the last Newton model
+    marginal_error: float  # sum |c - t|
+    relative_error: float  # max |log(c/t)|
+    n_passes: int
+    status: str  # "converged", "precision", "max_passes"
+
+
+@dataclass(frozen=True)
+class Tolerances:
+    """When to stop: both errors small, or out of passes."""
+
+    marginal: float = 1e-9  # sum |c - t|
+    relative: float = 1e-6  # max |log(c/t)|: small columns hide in the sum
+    max_passes: int = 200
+
+
+FIRST_RADIUS = 2.0  # nats
+ACCEPT, GOOD, POOR = 1e-3, 0.5, 0.1  # ratios of actual to predicted decrease
+SHORTEST, LONGEST = 0.1, 0.6  # of a rejected step
+ROUNDING = 1e-14  # relative to |F|: predicted decreases below it cannot be seen in F
+TINY = 1e-300
+
+
+class _Point(NamedTuple):
+    g: Floats
+    value: float
+    mass: Floats
+    gram: Floats
+    residual: Floats  # t - c
+    target: Floats
+
+    @property
+    def error(self) -> float:
+        return float(np.abs(self.residual).sum())
+
+
+def relative_error(mass: Floats, target: Floats) -> float:
+    """max |log(c/t)| over columns with a positive target."""
+    wanted = target > 0
+    ratio = np.maximum(mass[wanted], TINY) / target[wanted]
+    return float(np.abs(np.log(ratio)).max()) if wanted.any() else 0.0
+
+
+def solve_newton(one_pass: Pass, rule: ColumnRule, b: Floats, g: Floats, tolerances: Tolerances) -> Solution:
+    """Minimise the semi-dual from potentials ``g`` (K,); ``one_pass(offset, gram)`` evaluates its smooth part."""
+    point = _evaluate(one_pass, rule, b, rule.translate(g, b))
+    passes, radius, gap, stalled = 1, FIRST_RADIUS, np.inf, 0
+    while True:
+        converged = _is_converged(point, tolerances)
+        if converged and gap < np.inf:
+            return _solution(point, gap, passes, "converged")
+        step, predicted, norm = _step(point, rule, b, radius)
+        gap = max(predicted, 0.0)
+        if converged:
+            return _solution(point, gap, passes, "converged")
+        noise = ROUNDING * max(1.0, abs(point.value))
+        if stalled >= 3 or not norm > 0:
+            return _solution(point, gap, passes, "precision")
+        if passes >= tolerances.max_passes:
+            return _solution(point, gap, passes, "max_passes")
+        trial = _evaluate(one_pass, rule, b, rule.translate(point.g + step, b))
+        passes += 1
+        ratio = (point.value - trial.value) / max(predicted, TINY)
+        below_noise = predicted < noise
+        if (below_noise and trial.error < point.error) or (not below_noise and ratio > ACCEPT):
+            stalled = stalled + 1 if below_noise and trial.error > 0.5 * point.error else 0
+            radius = _next_radius(radius, ratio, norm, below_noise)
+            point = trial
+        else:
+            stalled += below_noise
+            radius = norm * _minimiser_along(step, point, trial)
+
+
+def _next_radius(radius: float, ratio: float, norm: float, below_noise: bool) -> float:
+    if below_noise or (ratio > GOOD and norm > radius / 2):
+        return 2 * radius if ratio < 0.9 or below_noise else 4 * radius
+    return radius / 2 if ratio < POOR else radius
+
+
+def _minimiser_along(step: Floats, point: _Point, trial: _Point) -> float:
+    """Where along a rejected step the slope vanishes, by the secant of the slopes at both ends; 1/4 at most 0.7."""
+    before, after = -float(point.residual @ step), -float(trial.residual @ step)
+    return float(np.clip(before / (before - after), SHORTEST, LONGEST)) if after > before else 0.25
+
+
+def _evaluate(one_pass: Pass, rule: ColumnRule, b: Floats, g: Floats) -> _Point:
+    e = one_pass(np.log(b) + g, True)
+    assert e.gram is not None
+    target = rule.target(g, b, e.mass)
+    return _Point(g, e.value + rule.penalty(g, b), e.mass, e.gram, target - e.mass, target)
+
+
+def _is_converged(point: _Point, tolerances: Tolerances) -> bool:
+    return (
+        point.error <= tolerances.marginal and relative_error(point.mass, point.target) <= tolerances.relative
+    )
+
+
+def _solution(point: _Point, gap: float, passes: int, status: str) -> Solution:
+    relative = relative_error(point.mass, point.target)
+    return Solution(point.g, point.mass, point.value, gap, point.error, relative, passes, status)
+
+
+def _step(point: _Point, rule: ColumnRule, b: Floats, radius: float) -> tuple[Floats, float, float]:
+    """The step, the decrease that the quadratic model predicts for it, and its norm."""
+    d = np.zeros_like(point.g)
+    move = rule.movable(point.g, b, point.mass)
+    if not move.any() or not point.residual.any():
+        return d, 0.0, 0.0
+    H = -point.gram
+    H[np.diag_indices_from(H)] = point.gram.sum(axis=1) + rule.curvature(point.g, b)
+    metric = np.maximum(np.maximum(point.target, point.mass), TINY)
+    if not move.all():
+        H, metric = H[np.ix_(move, move)], metric[move]
+    residual = point.residual[move]
+
+    def full(part: Floats) -> Floats:
+        if rule.invariant:
+            part = part - metric @ part / metric.sum()
+        d[move] = part
+        return d
+
+    part = _within(H, metric, residual, lambda part: rule.step_norm(full(part)), radius, rule.invariant)
+    d = rule.clip(point.g, full(part)).copy()
+    moved = d[move]
+    return d, float(residual @ moved - 0.5 * moved @ H @ moved), rule.step_norm(d)
+
+
+def _within(
+    H: Floats, D: Floats, r: Floats, norm: Callable[[Floats], float], radius: float, singular: bool
+) -> Floats:
+    """Solve (H + mu D) d = r for the smallest mu >= 0 with norm(d) <= radius."""
+    system = (
+        H + np.outer(D, D) / D.sum() if singular else H
+    )  # the constant, H's null vector, gets a curvature
+    try:
+        d = cho_solve(cho_factor(system, check_finite=False), r, check_finite=False)
+        if np.isfinite(d).all() and norm(d) <= radius:
+            return d
+    except LinAlgError:
+        pass
+    half = 1 / np.sqrt(D)
+    eigenvalues, U = np.linalg.eigh(half[:, None] * H * half)
+    eigenvalues, projected = np.maximum(eigenvalues, 0), U.T @ (half * r)
+
+    def step(log_mu: float) -> Floats:
+        return half * (U @ (projected / (eigenvalues + np.exp(log_mu))))
+
+    low, high = -34.0, 0.0  # mu from rounding of the eigenvalues (about 1e-15) to the metric itself
+    while norm(step(high)) > radius:
+        high += 3.0
+    if norm(step(low)) <= radius:
+        return step(low)
+    while high - low > 0.05:
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if norm(step(middle)) > radius else (low, middle)
+    return step(high)
