@@ -28,6 +28,13 @@ class ColumnRule(ABC):
 
     #: the objective does not change when a constant is added to every potential
     invariant: bool = False
+    #: some potential may have to move: the solver needs second derivatives
+    constrains: bool = True
+
+    @property
+    def released(self) -> ColumnRule:
+        """The rule that is left when the column masses are no longer pulled towards b."""
+        return FreeMass()
 
     @abstractmethod
     def penalty(self, g: Floats, b: Floats) -> float:
@@ -85,6 +92,8 @@ class ColumnRule(ABC):
 @dataclass(frozen=True)
 class FreeMass(ColumnRule):
     """tau = 0, psi = 0 and g = 0: ordinary EM responsibilities; the value is the mean log-likelihood."""
+
+    constrains = False
 
     def penalty(self, g: Floats, b: Floats) -> float:
         return 0.0
@@ -237,6 +246,10 @@ class BoundedMass(ColumnRule):
     lower: float | Floats = 0.0
     upper: float | Floats = 1.0
 
+    @property
+    def released(self) -> ColumnRule:
+        return self
+
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, BoundedMass)
@@ -319,6 +332,10 @@ class VirtualColumn(ColumnRule):
 
     mass: float
     rule: ColumnRule = field(default_factory=FixedMass)
+
+    @property
+    def released(self) -> ColumnRule:
+        return VirtualColumn(self.mass, self.rule.released)
 
     @property
     def invariant(self) -> bool:  # type: ignore[override]

@@ -31,7 +31,6 @@ class Solution(NamedTuple):
     potentials: Floats  # (K,) g, nats
     mass: Floats  # (K,) c
     value: float  # F(g)
-    gap: float  # estimate of F(g) - min F from the last Newton model
     marginal_error: float  # sum |c - t|
     relative_error: float  # max |log(c/t)|
     n_passes: int
@@ -77,20 +76,14 @@ def relative_error(mass: Floats, target: Floats) -> float:
 def solve_newton(one_pass: Pass, rule: ColumnRule, b: Floats, g: Floats, tolerances: Tolerances) -> Solution:
     """Minimise the semi-dual from potentials ``g`` (K,); ``one_pass(offset, gram)`` evaluates its smooth part."""
     point = _evaluate(one_pass, rule, b, rule.translate(g, b))
-    passes, radius, gap, stalled = 1, FIRST_RADIUS, np.inf, 0
-    while True:
-        converged = _is_converged(point, tolerances)
-        if converged and gap < np.inf:
-            return _solution(point, gap, passes, "converged")
+    passes, radius, stalled = 1, FIRST_RADIUS, 0
+    while not _is_converged(point, tolerances):
         step, predicted, norm = _step(point, rule, b, radius)
-        gap = max(predicted, 0.0)
-        if converged:
-            return _solution(point, gap, passes, "converged")
         noise = ROUNDING * max(1.0, abs(point.value))
         if stalled >= 3 or not norm > 0:
-            return _solution(point, gap, passes, "precision")
+            return _solution(point, passes, "precision")
         if passes >= tolerances.max_passes:
-            return _solution(point, gap, passes, "max_passes")
+            return _solution(point, passes, "max_passes")
         trial = _evaluate(one_pass, rule, b, rule.translate(point.g + step, b))
         passes += 1
         ratio = (point.value - trial.value) / max(predicted, TINY)
@@ -102,6 +95,7 @@ def solve_newton(one_pass: Pass, rule: ColumnRule, b: Floats, g: Floats, toleran
         else:
             stalled += below_noise
             radius = norm * _minimiser_along(step, point, trial)
+    return _solution(point, passes, "converged")
 
 
 def _next_radius(radius: float, ratio: float, norm: float, below_noise: bool) -> float:
@@ -117,10 +111,10 @@ def _minimiser_along(step: Floats, point: _Point, trial: _Point) -> float:
 
 
 def _evaluate(one_pass: Pass, rule: ColumnRule, b: Floats, g: Floats) -> _Point:
-    e = one_pass(np.log(b) + g, True)
-    assert e.gram is not None
+    e = one_pass(np.log(b) + g, rule.constrains)
     target = rule.target(g, b, e.mass)
-    return _Point(g, e.value + rule.penalty(g, b), e.mass, e.gram, target - e.mass, target)
+    gram = e.gram if e.gram is not None else np.zeros((len(g), len(g)))
+    return _Point(g, e.value + rule.penalty(g, b), e.mass, gram, target - e.mass, target)
 
 
 def _is_converged(point: _Point, tolerances: Tolerances) -> bool:
@@ -129,9 +123,9 @@ def _is_converged(point: _Point, tolerances: Tolerances) -> bool:
     )
 
 
-def _solution(point: _Point, gap: float, passes: int, status: str) -> Solution:
+def _solution(point: _Point, passes: int, status: str) -> Solution:
     relative = relative_error(point.mass, point.target)
-    return Solution(point.g, point.mass, point.value, gap, point.error, relative, passes, status)
+    return Solution(point.g, point.mass, point.value, point.error, relative, passes, status)
 
 
 def _step(point: _Point, rule: ColumnRule, b: Floats, radius: float) -> tuple[Floats, float, float]:

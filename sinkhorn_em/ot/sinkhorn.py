@@ -28,4 +28,4 @@ def solve_sinkhorn(
         if n_passes < tolerances.max_passes:
             g = rule.translate(rule.scale(g, b, e.mass), b)
     value = e.value + rule.penalty(g, b)
-    return Solution(g, e.mass, value, np.inf, error, relative, n_passes, status)
+    return Solution(g, e.mass, value, error, relative, n_passes, status)

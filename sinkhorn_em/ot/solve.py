@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
@@ -94,25 +95,48 @@ def solve_plan(
         S, a = _check_support(S, a, b, active, rule, empty_rows)
     tolerances = Tolerances(tol, RELATIVE_TOLERANCE * tol, max_passes or MAX_PASSES[method])
     g = _check_potentials(potentials, active)
+    solution = solve_masses(
+        lambda offset, gram: evaluate(S, a, offset, gram), rule, b, g, tolerances, SOLVERS[method]
+    )
+    return as_plan(RowsPlan(S, offset_of(b, solution.potentials), a), rule, b, solution)
 
-    def one_pass(offset: Floats, gram: bool) -> Evaluation:
-        e = evaluate(S, a, _scatter(offset, active, -np.inf), gram)
+
+def solve_masses(
+    one_pass: Pass,
+    rule: ColumnRule,
+    b: Floats,
+    g: Floats,
+    tolerances: Tolerances,
+    solver: Callable[..., Solution] = solve_newton,
+) -> Solution:
+    """Solve on checked input, wherever the rows live: columns of mass 0 are left out, and get potential -inf.
+
+    ``rule`` is already restricted to the columns of positive mass; ``b`` and the result have all of them.
+    """
+    active = b > 0
+    if active.all():
+        return solver(one_pass, rule, b, g, tolerances)
+
+    def active_pass(offset: Floats, gram: bool) -> Evaluation:
+        e = one_pass(_scatter(offset, active, -np.inf), gram)
         W = None if e.gram is None else e.gram[np.ix_(active, active)]
         return Evaluation(e.value, e.mass[active], W)
 
-    solution = SOLVERS[method](one_pass, rule, b[active], g, tolerances)
-    return _as_plan(S, a, b, active, rule, solution)
+    solution = solver(active_pass, rule, b[active], g[active], tolerances)
+    return solution._replace(
+        potentials=_scatter(solution.potentials, active, -np.inf), mass=_scatter(solution.mass, active, 0.0)
+    )
 
 
-def _as_plan(S: Floats, a: Floats, b: Floats, active: Booleans, rule: ColumnRule, solution: Solution) -> Plan:
-    g, c, ba = solution.potentials, solution.mass, b[active]
-    smooth = solution.value - rule.penalty(g, ba)
-    primal = smooth - float(c @ g) - rule.divergence(ba, c)
-    potentials = _scatter(g, active, -np.inf)
+def as_plan(rows: RowsPlan, rule: ColumnRule, b: Floats, solution: Solution) -> Plan:
+    """Dress a solution as a `Plan`, with the primal value of the plan it stands for."""
+    active = b > 0
+    g, c, b = solution.potentials[active], solution.mass[active], b[active]
+    primal = solution.value - rule.penalty(g, b) - float(c @ g) - rule.divergence(b, c)
     return Plan(
-        rows=RowsPlan(S, _scatter(np.log(ba) + g, active, -np.inf), a),
-        potentials=potentials,
-        column_mass=_scatter(c, active, 0.0),
+        rows=rows,
+        potentials=solution.potentials,
+        column_mass=solution.mass,
         value=solution.value,
         marginal_error=solution.marginal_error,
         relative_error=solution.relative_error,
@@ -121,6 +145,12 @@ def _as_plan(S: Floats, a: Floats, b: Floats, active: Booleans, rule: ColumnRule
         status=solution.status,
         dual_gap=abs(solution.value - primal),
     )
+
+
+def offset_of(b: Floats, g: Floats) -> Floats:
+    """log b + g, -inf for columns of mass 0."""
+    with np.errstate(divide="ignore"):
+        return np.where(b > 0, np.log(b) + g, -np.inf)
 
 
 def _scatter(values: Floats, active: Booleans, fill: float) -> Floats:
@@ -190,12 +220,11 @@ def _check_rule(rule: str | ColumnRule, tau: Any, K: int) -> ColumnRule:
 
 def _check_potentials(potentials: Any, active: Booleans) -> Floats:
     if potentials is None:
-        return np.zeros(int(active.sum()))
+        return np.zeros(len(active))
     g = np.asarray(potentials, float)
     if g.shape != active.shape:
         raise ValueError(f"potentials has shape {g.shape}; it must be {active.shape}, one per column")
-    g = g[active]
-    if not (np.abs(g) < _LARGEST_POTENTIAL).all():
+    if not (np.abs(g[active]) < _LARGEST_POTENTIAL).all():
         raise ValueError(
             "potentials must be finite for columns of positive mass: leave them out for a cold start"
         )

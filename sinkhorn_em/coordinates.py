@@ -1,0 +1,105 @@
+"""The coordinates a mixture is fitted in: centred, and scaled by a transform that commutes with the covariance structure.
+
+z = A (x - s): whitening for full and tied covariances, one scale per feature for diagonal ones, one scale for spherical ones.
+Nothing then depends on units or offsets: an affine map of the data (of the kind the structure allows) leaves z as it is, up to
+a rotation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ._typing import Floats
+from .families.kernels import moments
+
+CHUNK = 8192  # rows transformed at a time
+DEGENERATE = (
+    1e-12  # eigenvalues of the correlation matrix below this share of the largest: no spread, not rescaled
+)
+
+
+class Coordinates(NamedTuple):
+    """z = A (x - shift), with A (d, d), or (d,) where it is diagonal."""
+
+    shift: Floats  # (d,)
+    A: Floats
+
+    @property
+    def log_det(self) -> float:
+        """log |det A|: what a log-density in z gains in x."""
+        return float(np.linalg.slogdet(self.A)[1] if self.A.ndim == 2 else np.log(np.abs(self.A)).sum())
+
+    def forward(self, X: Any) -> Floats:
+        """z of rows x, (n, d), stored feature-major as the kernels like it."""
+        Z = np.empty((X.shape[1], X.shape[0]))
+        for rows in _chunks(len(X)):
+            Z[:, rows] = self._apply((np.asarray(X[rows], np.float64) - self.shift).T)
+        return Z.T
+
+    def backward(self, Z: Floats) -> Floats:
+        """x of rows z."""
+        X = np.linalg.solve(self.A, Z.T).T if self.A.ndim == 2 else Z / self.A
+        return X + self.shift
+
+    def covariances_forward(self, S: Floats, spherical: bool = False) -> Floats:
+        """A S A' of (..., d, d) covariances; of variances (..., d), or (K,) if spherical, where A is diagonal."""
+        if spherical:
+            return S * self.A[0] ** 2
+        return self.A @ S @ self.A.T if self.A.ndim == 2 else S * self.A**2
+
+    def covariances_backward(self, S: Floats, spherical: bool = False) -> Floats:
+        """The inverse of `covariances_forward`."""
+        if spherical:
+            return S / self.A[0] ** 2
+        if self.A.ndim == 1:
+            return S / self.A**2
+        B = np.linalg.inv(self.A)
+        X = B @ S @ B.T
+        return 0.5 * (X + np.swapaxes(X, -1, -2))
+
+    def _apply(self, columns: Floats) -> Floats:
+        return self.A @ columns if self.A.ndim == 2 else self.A[:, None] * columns
+
+
+def fit_coordinates(X: Any, row_mass: Floats, kind: str) -> tuple[Coordinates, Floats]:
+    """Coordinates of ``kind`` "whitened", "scaled" or "isotropic" for rows of total mass 1, and the rows in them."""
+    d = X.shape[1]
+    heavy = row_mass > 0
+    centre = np.asarray(X[int(np.flatnonzero(heavy)[0])], np.float64)
+    centre = Coordinates(centre, np.ones(d))
+    centre = centre.shift + sum(
+        (row_mass[rows] @ (X[rows] - centre.shift) for rows in _chunks(len(X))), np.zeros(d)
+    )
+    Z = Coordinates(centre, np.ones(d)).forward(X)
+    zero = np.zeros((len(X), 1))
+    _, first, second = moments(Z, zero, row_mass, np.zeros(1), np.zeros((1, d)), kind == "whitened")
+    del zero
+    delta = first[0]
+    if kind == "whitened":
+        C = np.tril(second[0]) + np.tril(second[0], -1).T - np.outer(delta, delta)
+        A = _whitening(C)
+    else:
+        variance = np.maximum(second[0, :, 0] - delta**2, 0.0)
+        if kind == "isotropic":
+            variance = np.full(d, variance.mean())
+        A = 1 / np.sqrt(np.where(variance > 0, variance, 1.0))
+    coordinates = Coordinates(centre + delta, A)
+    for rows in _chunks(len(X)):
+        Z.T[:, rows] = coordinates._apply(Z.T[:, rows] - delta[:, None])
+    return coordinates, Z
+
+
+def _whitening(C: Floats) -> Floats:
+    """The symmetric square root of the inverse correlation matrix, times the inverse standard deviations."""
+    sd = np.sqrt(np.where(np.diagonal(C) > 0, np.diagonal(C), 1.0))
+    eigenvalues, V = np.linalg.eigh(C / np.outer(sd, sd))
+    largest = max(float(eigenvalues[-1]), np.finfo(float).tiny)
+    safe = np.where(eigenvalues > DEGENERATE * largest, eigenvalues, largest)
+    return (V / np.sqrt(safe)) @ V.T / sd
+
+
+def _chunks(n: int) -> Iterator[slice]:
+    return (slice(start, start + CHUNK) for start in range(0, n, CHUNK))

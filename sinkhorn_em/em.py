@@ -1,0 +1,149 @@
+"""The loop: scores, transport plan, moments, parameters, until the bound stops rising.
+
+It asks no family, rule or engine what it is. One iteration is
+
+    S <- family.log_density        plan <- minimise the semi-dual of `rule` over K potentials, warm
+    parameters <- family.maximise(family.statistics under the plan)        weights <- column masses, if they are learned
+
+and the value of the plan problem, a lower bound of the mean log-likelihood (equal to it for the free rule), never falls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ._typing import Floats
+from .engines import Engine
+from .families.base import Family
+from .ot import ColumnRule, RowsPlan
+from .ot.kernel import Evaluation, evaluate
+from .ot.newton import Solution, Tolerances
+from .ot.solve import offset_of, solve_masses
+
+TIGHT = 1e-9  # L1 error of the column masses at the end of a fit
+LOOSE = 1e-4  # largest error allowed while parameters move
+SHARE_OF_GAIN = (
+    0.01  # an E-step may be off by this share of the last gain in the bound: the bound still rises
+)
+RELATIVE, MOST_RELATIVE = 1e3, 0.1  # error of log(c/b) allowed, as a multiple of the L1 error; at most
+
+
+class State(NamedTuple):
+    """What EM moves."""
+
+    parameters: Any
+    weights: Floats  # (K,)
+    potentials: Floats  # (K,) or (K + 1,) with a virtual column; the warm start of the next plan
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One run of the loop with one rule and one family."""
+
+    family: Family
+    rule: ColumnRule
+    learn_weights: bool
+    max_iter: int
+    tol: float  # stop when the bound rises by less, nats per row
+
+
+class Fit(NamedTuple):
+    """Where the loop stopped."""
+
+    state: State
+    bounds: list[float]  # value of every E-step, nats per unit of mass
+    solution: Solution  # the last, tight one
+    n_iter: int  # M-steps
+    n_passes: int  # passes over the scores
+    converged: bool
+
+
+def start_state(
+    engine: Engine, family: Family, log_responsibilities: list[Floats], rule: ColumnRule
+) -> State:
+    """Parameters and weights from responsibilities, given as logarithms, (n, K) over tiles.
+
+    The moments are taken twice: about the family's own start, then about the means found.
+    """
+    K = log_responsibilities[0].shape[1]
+    offset, parameters = np.zeros(K), None
+    for _ in range(2):
+        parameters = parameters or family.start(K, engine.shape[1])
+        statistics = _statistics(engine, family, log_responsibilities, offset, parameters)
+        parameters = family.maximise(statistics, parameters)
+    weights = statistics.mass / statistics.mass.sum()
+    return State(parameters, weights, np.zeros(len(rule.extend(weights))))
+
+
+def run_phase(
+    engine: Engine, phase: Phase, state: State, report: Callable[[int, float], None] | None = None
+) -> Fit:
+    """Run EM from ``state`` to convergence or ``max_iter`` M-steps; ``report(iteration, bound)`` is called along the way."""
+    family, rule = phase.family, phase.rule
+    scores: list[Floats] | None = None
+    bounds: list[float] = []
+    n_passes, converged, gain = 0, False, np.inf
+    for iteration in range(phase.max_iter + 1):
+        scores = score(engine, family, state.parameters, scores)
+        solution = e_step(engine, rule, state, scores, _tolerances(gain))
+        n_passes += solution.n_passes
+        bounds.append(solution.value)
+        gain = bounds[-1] - bounds[-2] if iteration else np.inf
+        if report is not None:
+            report(iteration, solution.value)
+        converged = abs(gain) < phase.tol
+        if converged or iteration == phase.max_iter:
+            break
+        state = m_step(engine, phase, state, scores, solution)
+    assert scores is not None
+    if solution.marginal_error > TIGHT:
+        state = state._replace(potentials=solution.potentials)
+        solution = e_step(engine, rule, state, scores, _tolerances(0.0))
+        n_passes += solution.n_passes
+        bounds[-1] = solution.value
+    state = state._replace(potentials=solution.potentials)
+    return Fit(state, bounds, solution, iteration, n_passes, converged)
+
+
+def score(engine: Engine, family: Family, parameters: Any, into: list[Floats] | None = None) -> list[Floats]:
+    """Log-densities (n, K) of all tiles; ``into`` gives its memory back."""
+    return engine.map(lambda X, out: family.log_density(X, parameters, out), into)
+
+
+def e_step(
+    engine: Engine, rule: ColumnRule, state: State, scores: list[Floats], tolerances: Tolerances
+) -> Solution:
+    """The plan of the current scores, as K potentials."""
+
+    def one_pass(offset: Floats, gram: bool) -> Evaluation:
+        return engine.reduce(lambda X, mass, S: evaluate(S, mass, offset, gram), scores)
+
+    b = rule.extend(state.weights)
+    active = b > 0
+    rule = rule if active.all() else rule.restrict(active)
+    g = np.where(np.isfinite(state.potentials), state.potentials, 0.0)
+    return solve_masses(one_pass, rule, b, g, tolerances)
+
+
+def m_step(engine: Engine, phase: Phase, state: State, scores: list[Floats], solution: Solution) -> State:
+    """Parameters, and weights if they are learned, that fit the plan."""
+    offset = offset_of(phase.rule.extend(state.weights), solution.potentials)
+    statistics = _statistics(engine, phase.family, scores, offset, state.parameters)
+    parameters = phase.family.maximise(statistics, state.parameters)
+    weights = statistics.mass / statistics.mass.sum() if phase.learn_weights else state.weights
+    return State(parameters, weights, solution.potentials)
+
+
+def _statistics(engine: Engine, family: Family, scores: list[Floats], offset: Floats, parameters: Any) -> Any:
+    return engine.reduce(
+        lambda X, mass, S: family.statistics(X, RowsPlan(S, offset, mass), parameters), scores
+    )
+
+
+def _tolerances(gain: float) -> Tolerances:
+    marginal = float(np.clip(SHARE_OF_GAIN * gain, TIGHT, LOOSE)) if gain < np.inf else LOOSE
+    return Tolerances(marginal, min(RELATIVE * marginal, MOST_RELATIVE))

@@ -1,0 +1,84 @@
+"""Starts: responsibilities of distinct rows, drawn so that they do not depend on the order of the rows.
+
+Random choices are made over the distinct rows in lexicographic order, with their total weights (inverse CDF): permuting the rows,
+or writing a row twice instead of giving it weight 2, changes nothing.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.cluster import KMeans, kmeans_plusplus
+from sklearn.metrics import pairwise_distances_argmin
+from threadpoolctl import ThreadpoolController
+
+from ._typing import Floats, Integers
+
+METHODS = ("kmeans", "k-means++", "random", "random_from_data")
+
+
+class DistinctRows(NamedTuple):
+    """The distinct rows of positive mass in lexicographic order."""
+
+    index: Integers  # (m,) one row each
+    inverse: Integers  # (n,) where every row went; rows of mass 0 went to 0
+    mass: Floats  # (m,)
+
+
+def distinct_rows(X: Any, row_mass: Floats) -> DistinctRows:
+    """Find them by sorting on the first feature, and on all of them only if it has ties."""
+    rows = np.flatnonzero(row_mass > 0)
+    first = X[rows, 0]
+    order = np.argsort(first, kind="stable")
+    tied = first[order][1:] == first[order][:-1]
+    if tied.any():
+        order = np.lexsort(X[rows].T[::-1])
+        tied = first[order][1:] == first[order][:-1]
+    same = np.flatnonzero(tied)
+    tied[same] = (X[rows[order[same]]] == X[rows[order[same + 1]]]).all(axis=1)
+    group = np.concatenate([[0], np.cumsum(~tied)])
+    inverse = np.zeros(len(X), np.int64)
+    inverse[rows[order]] = group
+    index = rows[order[np.concatenate([[True], ~tied])]]
+    return DistinctRows(index, inverse, np.bincount(group, row_mass[rows[order]]))
+
+
+def start_responsibilities(
+    Z: Floats, mass: Floats, n_components: int, method: str, rng: np.random.RandomState
+) -> Floats:
+    """Responsibilities (m, K) of distinct rows ``Z`` (m, d) with masses ``mass`` (m,)."""
+    m, K = len(Z), n_components
+    if method == "random" or m <= K:
+        R = rng.uniform(size=(m, K)) if m > K or method == "random" else np.eye(K)[np.arange(m) % K]
+        return R / R.sum(axis=1, keepdims=True)
+    with _controller().limit(limits=1):  # several threads would sum in any order
+        if method == "kmeans":
+            fit = KMeans(K, n_init=1, random_state=rng).fit(Z, sample_weight=mass * m)
+            return np.eye(K)[fit.labels_]
+        if method == "k-means++":
+            centres = kmeans_plusplus(Z, K, sample_weight=mass * m, random_state=rng)[0]
+        else:
+            centres = Z[_draw_without_replacement(mass, K, rng)]
+        return nearest(Z, centres)
+
+
+def nearest(Z: Floats, centres: Floats) -> Floats:
+    """One-hot responsibilities of the nearest centre."""
+    return np.eye(len(centres))[pairwise_distances_argmin(Z, centres)]
+
+
+def _draw_without_replacement(mass: Floats, size: int, rng: np.random.RandomState) -> Integers:
+    chosen: list[int] = []
+    left = mass.copy()
+    for _ in range(size):
+        total = np.cumsum(left)
+        chosen.append(int(np.searchsorted(total, rng.uniform() * total[-1], side="right")))
+        left[chosen[-1]] = 0.0
+    return np.asarray(chosen, np.int64)
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()

@@ -1,0 +1,5 @@
+"""Mixture estimators with the scikit-learn contract."""
+
+from .gaussian import GaussianMixture
+
+__all__ = ["GaussianMixture"]

@@ -1,0 +1,116 @@
+"""What a fitted mixture tells about rows: densities, posteriors, plans, samples, information criteria."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from scipy.special import logsumexp
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from .._typing import Floats, Integers
+from ..ot import Plan, RowsPlan, solve_plan
+from ..ot.kernel import log_normalisers
+from .checks import check_sample_weight
+from .rounding import round_plan, sizes_from_weights
+
+CHUNK = 1 << 16  # rows scored at a time
+
+
+class PredictionMixin:
+    """Methods of a fitted mixture that need its family, its parameters in the fit's coordinates, and its weights."""
+
+    def predict(self, X: Any) -> Integers:
+        """Component of the highest posterior probability at the nominal weights, (n,): one row's label depends on no other row."""
+        return np.concatenate([np.argmax(S + self._log_weights(), axis=1) for S in self._scores(X)])
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Posterior probabilities (n, K) at the nominal weights: w_k f_k(x) / sum_l w_l f_l(x)."""
+        return np.concatenate(
+            [RowsPlan(S, self._log_weights(), S[:, 0]).responsibilities for S in self._scores(X)]
+        )
+
+    def score_samples(self, X: Any) -> Floats:
+        """log sum_k w_k f_k(x), nats, (n,)."""
+        return np.concatenate([log_normalisers(S, self._log_weights()) for S in self._scores(X)])
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Mean log-likelihood per row, nats."""
+        log_density = self.score_samples(X)
+        return float(check_sample_weight(sample_weight, len(log_density)) @ log_density)
+
+    def bic(self, X: Any) -> float:
+        """Bayesian information criterion, -2 log-likelihood + (parameters) log n: lower is better."""
+        n = len(X)
+        return -2 * self.score(X) * n + self._n_parameters() * np.log(n)
+
+    def aic(self, X: Any) -> float:
+        """Akaike information criterion, -2 log-likelihood + 2 (parameters): lower is better."""
+        return -2 * self.score(X) * len(X) + 2 * self._n_parameters()
+
+    def transport_plan(self, X: Any, sample_weight: Any = None) -> Plan:
+        """The Sinkhorn-EM plan of a batch: its column masses obey tau, trim and size_bounds at the nominal weights.
+
+        Unlike `predict`, what a row gets depends on the whole batch.
+        """
+        S = np.concatenate(list(self._scores(X)))
+        mass = check_sample_weight(sample_weight, len(S))
+        return solve_plan(S, mass, self.weights_, rule=self._rule())
+
+    def balanced_predict(self, X: Any, sizes: Any = None) -> Integers:
+        """Labels (n,) whose counts are ``sizes`` exactly: the assignment of largest total log-posterior with these counts.
+
+        Parameters
+        ----------
+        X : array (n, d)
+        sizes : array (K,) of int, optional
+            Counts that sum to n; default n times the weights, rounded by largest remainder.
+
+        Notes
+        -----
+        A min-cost flow solved as a linear program (scipy, HiGHS): all its vertices are integral. Rows that the converged plan
+        decides beyond doubt are not sent through it.
+        """
+        S = np.concatenate(list(self._scores(X)))
+        counts = sizes_from_weights(self.weights_, len(S)) if sizes is None else np.asarray(sizes)
+        return round_plan(S, counts)
+
+    def sample(self, n_samples: int = 1) -> tuple[Floats, Integers]:
+        """Draw rows from the fitted mixture: (n_samples, d) and their components (n_samples,), in random order."""
+        check_is_fitted(self)
+        if n_samples < 1:
+            raise ValueError(f"n_samples is {n_samples}; it must be at least 1")
+        random = check_random_state(self.random_state)
+        rng = np.random.default_rng(random.randint(2**31, size=4))
+        labels = rng.choice(len(self.weights_), size=n_samples, p=self.weights_)
+        Z = self._family.sample(self._parameters, labels, rng)
+        return self._coordinates.backward(Z), labels
+
+    def _scores(self, X: Any) -> Iterator[Floats]:
+        """log f_k(x) of X in chunks of rows, (m, K)."""
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        log_det = self._coordinates.log_det
+        for start in range(0, len(X), CHUNK):
+            Z = self._coordinates.forward(X[start : start + CHUNK])
+            S = self._family.log_density(Z, self._parameters)
+            S += log_det
+            yield S
+
+    def _log_weights(self) -> Floats:
+        with np.errstate(divide="ignore"):
+            return np.log(self.weights_)
+
+    def _n_parameters(self) -> int:
+        """Free parameters: those of the components, and K - 1 weights if they were learned."""
+        learned = isinstance(self.weights, str) and self.weights == "learned"
+        return self._family.n_parameters(self._parameters) + learned * (len(self.weights_) - 1)
+
+    def entropy(self, X: Any) -> float:
+        """Mean entropy of the posterior probabilities of the rows, nats: 0 when every row is certain."""
+        log_R = np.concatenate([S + self._log_weights() for S in self._scores(X)])
+        log_R = log_R - logsumexp(log_R, axis=1, keepdims=True)
+        R = np.exp(log_R)
+        return float(-np.where(R > 0, R * log_R, 0.0).sum(axis=1).mean())

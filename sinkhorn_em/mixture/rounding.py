@@ -1,0 +1,80 @@
+"""Hard labels with exact counts: the transport linear program between rows and components."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.optimize import linprog
+from scipy.sparse import csr_array
+
+from .._typing import Floats, Integers
+from ..ot import solve_plan
+
+#: the plan is solved at a temperature this many times lower, so that only contested rows are left undecided
+SHARPNESS = 30.0
+CONTESTED = 1e-9
+
+
+def sizes_from_weights(weights: Floats, n: int) -> Integers:
+    """Counts that sum to n, closest to n times the weights (largest remainder)."""
+    exact = weights * n
+    counts = np.floor(exact).astype(np.int64)
+    order = np.argsort(counts - exact, kind="stable")
+    counts[order[: n - counts.sum()]] += 1
+    return counts
+
+
+def round_plan(scores: Floats, counts: Integers) -> Integers:
+    """Labels (n,) with the given counts (K,) that maximise the sum of scores[i, label_i].
+
+    The program's dual prices are potentials: with any prices p, label_i = argmax(S_ik - p_k) is optimal for its own counts. Only
+    rows contested at the prices of a nearly hard plan enter the program, and the result is checked against its own prices; if a
+    row outside would change its mind, it is let in.
+    """
+    n, K = scores.shape
+    if counts.shape != (K,) or (counts < 0).any() or counts.sum() != n:
+        raise ValueError(
+            f"sizes is {counts.tolist()}; it must hold {K} counts >= 0 that sum to the number of rows, {n}"
+        )
+    counts = counts.astype(np.int64)
+    S = np.where(np.isfinite(scores), scores, -1e300) - scores.max(axis=1, keepdims=True)
+    plan = solve_plan(SHARPNESS * S, None, counts / n, tol=1e-6)
+    prices = np.where(counts > 0, -plan.potentials / SHARPNESS, np.inf)
+    with np.errstate(divide="ignore"):
+        prices = prices - np.where(counts > 0, np.log(counts / n) / SHARPNESS, 0.0)
+    margin = 20.0 / SHARPNESS
+    while True:
+        reduced = S - prices
+        order = np.sort(reduced, axis=1)
+        contested = (order[:, -1] - order[:, -2] < margin) if K > 1 else np.zeros(n, bool)
+        labels = np.argmax(reduced, axis=1)
+        left = counts - np.bincount(labels[~contested], minlength=K)
+        if (left >= 0).all() and left.sum() == contested.sum():
+            if not contested.any():
+                return labels
+            inner, inner_prices = _assign(S[contested], left)
+            labels[contested] = inner
+            best = (S - inner_prices).max(axis=1) - (S - inner_prices)[np.arange(n), labels]
+            if best.max() <= 1e-7 * max(1.0, float(np.abs(S[np.isfinite(S)]).max())) or contested.all():
+                return labels
+            prices = inner_prices
+        if contested.all():
+            return labels
+        margin *= 4.0
+
+
+def _assign(S: Floats, counts: Integers) -> tuple[Integers, Floats]:
+    """Solve the assignment program exactly: labels and column prices."""
+    n, K = S.shape
+    open_columns = np.flatnonzero(counts > 0)
+    k = len(open_columns)
+    rows = np.repeat(np.arange(n), k)
+    columns = np.tile(np.arange(k), n)
+    arcs = np.arange(n * k)
+    A = csr_array((np.ones(2 * n * k), (np.concatenate([rows, n + columns]), np.concatenate([arcs, arcs]))))
+    b = np.concatenate([np.ones(n), counts[open_columns]])
+    result = linprog(-S[:, open_columns].ravel(), A_eq=A, b_eq=b, method="highs-ds")
+    if not result.success:
+        raise RuntimeError(f"the assignment program was not solved: {result.message}")
+    prices = np.full(K, np.inf)
+    prices[open_columns] = -result.eqlin.marginals[n:]
+    return open_columns[np.argmax(result.x.reshape(n, k), axis=1)], prices
