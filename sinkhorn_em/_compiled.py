@@ -96,7 +96,15 @@ def log_positive(x):
     return np.float64(np.int32(k)) * 0.6931471805599453 + (2.0 * s + 2.0 * s * z * p)
 
 
-@njit(cache=True, fastmath=SAFE, error_model="numpy")
+@kernel
+def mirror(lower):
+    """Copy the lower triangle of a square array to its upper one, in place."""
+    for p in range(lower.shape[0]):
+        for q in range(p):
+            lower[q, p] = lower[p, q]
+
+
+@kernel
 def add_products(A, B, m, out, lower):
     """out[p, q] += sum over j < m of A[p, j] B[q, j], in 2 x 4 register blocks; ``lower``: only what reaches q <= p."""
     P, Q = A.shape[0], B.shape[0]
@@ -213,6 +221,9 @@ def n_blocks(n_rows: int, n_columns: int, partial_size: int) -> int:
 
 def run_blocks(task: Callable[[int, int, int], None], n_rows: int, blocks: int) -> None:
     """Call ``task(block, start, stop)`` for all blocks of rows, on several threads."""
+    if blocks == 1:
+        task(0, 0, n_rows)
+        return
     edges = np.linspace(0, n_rows, blocks + 1).astype(np.int64)
     n_threads = min(get_num_threads(), blocks)
 

@@ -79,8 +79,7 @@ def fit_coordinates(X: Any, row_mass: Floats, kind: str) -> tuple[Coordinates, F
     del zero
     delta = first[0]
     if kind == "whitened":
-        C = np.tril(second[0]) + np.tril(second[0], -1).T - np.outer(delta, delta)
-        A = _whitening(C)
+        A = _whitening(second[0] - np.outer(delta, delta))
     else:
         variance = np.maximum(second[0, :, 0] - delta**2, 0.0)
         if kind == "isotropic":

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg.lapack import dpotrf, dtrtri
 
 from .._typing import Booleans, Floats
 
@@ -186,23 +187,24 @@ def _per_component(mass: Floats, scatter: Floats) -> Floats:
 
 def _factorise(S: Floats, floor: float) -> Covariances:
     """Inverse Cholesky factors of (K, d, d) covariances whose eigenvalues are first raised to ``floor``."""
-    K, d, _ = S.shape
-    held = np.zeros(K, bool)
-    identity = np.eye(d)
-    try:
-        if floor:
-            np.linalg.cholesky(S - floor * identity)
-        L = np.linalg.cholesky(S)
-    except np.linalg.LinAlgError:
-        eigenvalues, U = np.linalg.eigh(S)
-        smallest = max(floor, np.finfo(float).eps * float(eigenvalues.max()), np.finfo(float).tiny)
-        held = eigenvalues[:, 0] < smallest
-        raised = np.einsum("kij,kj,klj->kil", U, np.maximum(eigenvalues, smallest), U)
-        S = np.where(held[:, None, None], 0.5 * (raised + raised.transpose(0, 2, 1)), S)
-        Q = np.linalg.qr((U * np.sqrt(np.maximum(eigenvalues, smallest))[:, None, :]).transpose(0, 2, 1))[1]
-        L = Q.transpose(0, 2, 1) * np.sign(np.einsum("kii->ki", Q))[:, None, :]
-    F = np.linalg.solve(L, np.broadcast_to(identity, S.shape))
-    return Covariances(S, np.tril(F), np.log(np.einsum("kii->ki", F)).sum(axis=1), held)
+    S = S.copy()
+    factors, held = np.empty_like(S), np.zeros(len(S), bool)
+    least = floor * np.eye(S.shape[1])
+    for k, covariance in enumerate(S):
+        L, failed = dpotrf(covariance, lower=1)
+        if failed or (floor and dpotrf(covariance - least, lower=1)[1]):
+            S[k], L, held[k] = _raise_eigenvalues(covariance, floor)
+        factors[k] = dtrtri(L, lower=1)[0]
+    return Covariances(S, factors, np.log(factors.diagonal(axis1=1, axis2=2)).sum(axis=1), held)
+
+
+def _raise_eigenvalues(S: Floats, floor: float) -> tuple[Floats, Floats, bool]:
+    """The covariance with its eigenvalues raised to the floor, its Cholesky factor, and whether any was raised."""
+    eigenvalues, U = np.linalg.eigh(S)
+    least = max(floor, np.finfo(float).eps * float(eigenvalues[-1]), np.finfo(float).tiny)
+    root = U * np.sqrt(np.maximum(eigenvalues, least))
+    R = np.linalg.qr(root.T)[1]  # S = root root' = R' R
+    return root @ root.T, R.T * np.sign(np.diagonal(R)), bool(eigenvalues[0] < least)
 
 
 def _repeat(one: Covariances, K: int) -> Covariances:

@@ -32,7 +32,7 @@ class GaussianStatistics(NamedTuple):
 
     mass: Floats  # (K,)
     first: Floats  # (K, d) sum P_ik (x_i - m_k)
-    second: Floats  # (K, d, d) lower triangle of sum P_ik (x_i - m_k)(x_i - m_k)'; or (K, d, 1) its diagonal
+    second: Floats  # (K, d, d) sum P_ik (x_i - m_k)(x_i - m_k)'; or (K, d, 1) its diagonal
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,6 @@ class Gaussian(Family):
         mass = np.where(retired, 0.0, mass)
         shift = np.where(retired[:, None], 0.0, first / np.where(retired, 1.0, mass)[:, None])
         if self.structure.full:
-            second = np.tril(second) + np.tril(second, -1).transpose(0, 2, 1)
             scatter = second - (mass[:, None] * shift)[:, :, None] * shift[:, None, :]
         else:
             scatter = np.maximum(second[:, :, 0] - mass[:, None] * shift**2, 0.0)

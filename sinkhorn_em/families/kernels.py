@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._compiled import add_products, kernel, n_blocks, run_blocks, softmax_tile, tile_rows
+from .._compiled import add_products, kernel, mirror, n_blocks, run_blocks, softmax_tile, tile_rows
 from .._typing import Floats
 
 
@@ -64,7 +64,7 @@ def _diagonal_density(X, means, scales, constants, start, stop, tile, out):
 
 @kernel
 def _moments(X, scores, row_mass, offset, means, start, stop, tile, full, mass, first, second):
-    """Sums over rows of P_ik times 1, (x_i - m_k), and its outer product (lower triangle) or, unless ``full``, squares."""
+    """Sums over rows of P_ik times 1, (x_i - m_k), and its outer product or, unless ``full``, squares."""
     d, K = X.shape[0], means.shape[0]
     n_columns = offset.shape[0]
     R, top, total = np.empty((n_columns, tile)), np.empty(tile), np.empty(tile)
@@ -101,6 +101,9 @@ def _moments(X, scores, row_mass, offset, means, start, stop, tile, full, mass, 
                     second[k, q, 0] += s2
             if full:
                 add_products(C, Q, m, second[k], True)
+    if full:
+        for k in range(K):
+            mirror(second[k])
 
 
 def triangular_log_density(X: Floats, means: Floats, factors: Floats, constants: Floats, out: Floats) -> None:
@@ -135,7 +138,7 @@ def diagonal_log_density(X: Floats, means: Floats, scales: Floats, constants: Fl
 def moments(
     X: Floats, scores: Floats, row_mass: Floats, offset: Floats, means: Floats, full: bool
 ) -> tuple[Floats, Floats, Floats]:
-    """Mass (K,), first (K, d) and second (K, d, d or 1) moments of the plan about ``means``, lower triangles filled."""
+    """Mass (K,), first (K, d) and second (K, d, d or 1) moments of the plan about ``means``."""
     K, d = means.shape
     width = d if full else 1
     blocks, tile = n_blocks(len(X), K * d, K * d * (width + 1)), tile_rows(len(offset) + 2 * d)
@@ -158,4 +161,6 @@ def moments(
         )
 
     run_blocks(task, len(X), blocks)
+    if blocks == 1:
+        return mass[0], first[0], second[0]
     return mass.sum(axis=0), first.sum(axis=0), second.sum(axis=0)

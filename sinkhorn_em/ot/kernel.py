@@ -10,7 +10,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._compiled import add_products, kernel, log_normaliser, n_blocks, run_blocks, softmax_tile, tile_rows
+from .._compiled import (
+    add_products,
+    kernel,
+    log_normaliser,
+    mirror,
+    n_blocks,
+    run_blocks,
+    softmax_tile,
+    tile_rows,
+)
 from .._typing import Floats
 
 FULL_GRAM_COLUMNS = 64  # up to here the Gram matrix costs no more than the exponentials
@@ -22,7 +31,7 @@ class Evaluation(NamedTuple):
 
     value: float
     mass: Floats  # (K,) the gradient c = R' a
-    gram: Floats | None  # (K, K) W = R' diag(a) R; the Hessian is diag(c) - W
+    gram: Floats | None  # (K, K) W = R' diag(a) R without its diagonal; the Hessian is diag(W 1) - W
 
 
 @kernel
@@ -30,7 +39,7 @@ def fused_pass(scores, row_mass, offset, start, stop, tile, gram_rows, value, ma
     """Rows start..stop: value[0] = sum_i a_i lse_k(S_ik + offset_k), mass = sum_i a_i R_i, gram = sum_i a_i R_i' R_i.
 
     ``gram_rows`` of every tile enter the Gram matrix (0: none), accumulated in single precision within a tile: it steers
-    the Newton step, whose acceptance uses the exact value and masses. Only its lower triangle is meaningful.
+    the Newton step, whose acceptance uses the exact value and masses. Its diagonal is not needed, and set to 0.
     """
     K = offset.shape[0]
     R = np.empty((K, tile))
@@ -69,6 +78,9 @@ def fused_pass(scores, row_mass, offset, start, stop, tile, gram_rows, value, ma
     value[0] = accumulated
     if gram_mass > 0.0:
         gram *= all_mass / (gram_mass * scale)
+        mirror(gram)
+        for k in range(K):
+            gram[k, k] = 0.0
 
 
 @kernel
@@ -109,10 +121,9 @@ def evaluate(scores: Floats, row_mass: Floats, offset: Floats, gram: bool = True
         )
 
     run_blocks(task, n, blocks)
-    if not gram:
-        return Evaluation(float(value.sum()), mass.sum(axis=0), None)
-    lower = np.tril(W.sum(axis=0), -1)
-    return Evaluation(float(value.sum()), mass.sum(axis=0), lower + lower.T)
+    if blocks == 1:
+        return Evaluation(float(value[0, 0]), mass[0], W[0] if gram else None)
+    return Evaluation(float(value.sum()), mass.sum(axis=0), W.sum(axis=0) if gram else None)
 
 
 def responsibilities(scores: Floats, offset: Floats) -> Floats:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg.lapack import dposv
 
 from .._typing import Floats
 from .columns import ColumnRule
@@ -69,8 +69,9 @@ class _Point(NamedTuple):
 def relative_error(mass: Floats, target: Floats) -> float:
     """max |log(c/t)| over columns with a positive target."""
     wanted = target > 0
-    ratio = np.maximum(mass[wanted], TINY) / target[wanted]
-    return float(np.abs(np.log(ratio)).max()) if wanted.any() else 0.0
+    if not wanted.all():
+        mass, target = mass[wanted], target[wanted]
+    return float(np.abs(np.log(np.maximum(mass, TINY) / target)).max(initial=0.0))
 
 
 def solve_newton(one_pass: Pass, rule: ColumnRule, b: Floats, g: Floats, tolerances: Tolerances) -> Solution:
@@ -135,7 +136,7 @@ def _step(point: _Point, rule: ColumnRule, b: Floats, radius: float) -> tuple[Fl
     if not move.any() or not point.residual.any():
         return d, 0.0, 0.0
     H = -point.gram
-    H[np.diag_indices_from(H)] = point.gram.sum(axis=1) + rule.curvature(point.g, b)
+    H.flat[:: len(H) + 1] = point.gram.sum(axis=1) + rule.curvature(point.g, b)
     metric = np.maximum(np.maximum(point.target, point.mass), TINY)
     if not move.all():
         H, metric = H[np.ix_(move, move)], metric[move]
@@ -157,15 +158,11 @@ def _within(
     H: Floats, D: Floats, r: Floats, norm: Callable[[Floats], float], radius: float, singular: bool
 ) -> Floats:
     """Solve (H + mu D) d = r for the smallest mu >= 0 with norm(d) <= radius."""
-    system = (
-        H + np.outer(D, D) / D.sum() if singular else H
-    )  # the constant, H's null vector, gets a curvature
-    try:
-        d = cho_solve(cho_factor(system, check_finite=False), r, check_finite=False)
-        if np.isfinite(d).all() and norm(d) <= radius:
-            return d
-    except LinAlgError:
-        pass
+    # the constant, H's null vector, is given a curvature
+    system = H + D[:, None] * (D / D.sum()) if singular else H
+    d, info = dposv(system, r)[1:]
+    if info == 0 and np.isfinite(d).all() and norm(d) <= radius:
+        return d
     half = 1 / np.sqrt(D)
     eigenvalues, U = np.linalg.eigh(half[:, None] * H * half)
     eigenvalues, projected = np.maximum(eigenvalues, 0), U.T @ (half * r)

@@ -1,0 +1,1 @@
+"""Pictures of fitted mixtures (needs matplotlib, the extra ``plot``)."""
