@@ -143,8 +143,8 @@ def add_products(A, B, m, out, lower):
 
 
 @exact
-def softmax_tile(scores, offset, i0, m, R, top, total):
-    """R[k, :m] = exp(S + offset - top) for rows i0 .. i0 + m, ``total`` its sum over k.
+def softmax_tile(scores, offset, scale, i0, m, R, top, total):
+    """R[k, :m] = exp(scale (S + offset) - top) for rows i0 .. i0 + m, ``total`` its sum over k.
 
     ``scores`` is (K, n). Offsets beyond its columns belong to virtual columns, whose score is 0 for every row. A row without
     any finite score is left with R = 0, top = 0, total = 0.
@@ -155,9 +155,9 @@ def softmax_tile(scores, offset, i0, m, R, top, total):
         if k < n_scored:
             s = scores[k, i0 : i0 + m]
             for j in range(m):
-                row[j] = s[j] + o
+                row[j] = scale * (s[j] + o)
         else:
-            row[:m] = o
+            row[:m] = scale * o
     top[:m] = R[0, :m]
     total[:m] = 0.0
     for k in range(1, K, 2):

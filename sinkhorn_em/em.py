@@ -119,8 +119,8 @@ def e_step(
 ) -> Solution:
     """The plan of the current scores, as K potentials."""
 
-    def one_pass(offset: Floats, gram: bool) -> Evaluation:
-        return engine.reduce(lambda X, mass, S: evaluate(S, mass, offset, gram), scores)
+    def one_pass(offset: Floats, temperature: float) -> Evaluation:
+        return engine.reduce(lambda X, mass, S: evaluate(S, mass, offset, temperature), scores)
 
     b = rule.extend(state.weights)
     active = b > 0

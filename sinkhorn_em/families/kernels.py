@@ -74,7 +74,7 @@ def _moments(X, scores, row_mass, offset, means, start, stop, tile, full, mass, 
     second[:] = 0.0
     for i0 in range(start, stop, tile):
         m = min(tile, stop - i0)
-        softmax_tile(scores, offset, i0, m, R, top, total)
+        softmax_tile(scores, offset, 1.0, i0, m, R, top, total)
         a = row_mass[i0 : i0 + m]
         for j in range(m):
             total[j] = a[j] / total[j] if total[j] > 0.0 else 0.0

@@ -35,11 +35,13 @@ class Evaluation(NamedTuple):
 
 
 @kernel
-def fused_pass(scores, row_mass, offset, start, stop, tile, gram_rows, value, mass, gram):
+def fused_pass(scores, row_mass, offset, start, stop, tile, gram_rows, temperature, value, mass, gram):
     """Rows start..stop: value[0] = sum_i a_i lse_k(S_ik + offset_k), mass = sum_i a_i R_i, gram = sum_i a_i R_i' R_i.
 
     ``gram_rows`` of every tile enter the Gram matrix (0: none), accumulated in single precision within a tile: it steers
-    the Newton step, whose acceptance uses the exact value and masses. Its diagonal is not needed, and set to 0.
+    the Newton step, whose acceptance uses the exact value and masses. Its diagonal is not needed, and set to 0. At a
+    ``temperature`` above 1 it is that of softmax((S + offset) / temperature), over the temperature: the curvature of F averaged
+    over steps of that size.
     """
     K = offset.shape[0]
     R = np.empty((K, tile))
@@ -51,7 +53,7 @@ def fused_pass(scores, row_mass, offset, start, stop, tile, gram_rows, value, ma
     scale = row_mass.shape[0]
     for i0 in range(start, stop, tile):
         m = min(tile, stop - i0)
-        softmax_tile(scores, offset, i0, m, R, top, total)
+        softmax_tile(scores, offset, 1.0, i0, m, R, top, total)
         log_normaliser(top, total, m, lse)
         a = row_mass[i0 : i0 + m]
         for j in range(m):
@@ -65,6 +67,11 @@ def fused_pass(scores, row_mass, offset, start, stop, tile, gram_rows, value, ma
                 c += row[j] * lse[j]
             mass[k] += c
         g = min(m, gram_rows)
+        if g > 0 and temperature > 1.0:
+            softmax_tile(scores, offset, 1.0 / temperature, i0, g, R, top, total)
+            for j in range(g):
+                total[j] = 1.0 / total[j] if total[j] > 0.0 else 0.0
+                lse[j] = a[j] * total[j]
         for j in range(g):
             gram_mass += a[j]
             lse[j] *= scale
@@ -77,7 +84,7 @@ def fused_pass(scores, row_mass, offset, start, stop, tile, gram_rows, value, ma
             add_products(R32, Q32, g, gram, True)
     value[0] = accumulated
     if gram_mass > 0.0:
-        gram *= all_mass / (gram_mass * scale)
+        gram *= all_mass / (gram_mass * scale * temperature)
         mirror(gram)
         for k in range(K):
             gram[k, k] = 0.0
@@ -90,7 +97,7 @@ def responsibilities_pass(scores, offset, start, stop, tile, out):
     R, top, total = np.empty((K, tile)), np.empty(tile), np.empty(tile)
     for i0 in range(start, stop, tile):
         m = min(tile, stop - i0)
-        softmax_tile(scores, offset, i0, m, R, top, total)
+        softmax_tile(scores, offset, 1.0, i0, m, R, top, total)
         for j in range(m):
             inverse = 1.0 / total[j] if total[j] > 0.0 else 0.0
             for k in range(K):
@@ -104,26 +111,39 @@ def normaliser_pass(scores, offset, start, stop, tile, out):
     R, top, total = np.empty((K, tile)), np.empty(tile), np.empty(tile)
     for i0 in range(start, stop, tile):
         m = min(tile, stop - i0)
-        softmax_tile(scores, offset, i0, m, R, top, total)
+        softmax_tile(scores, offset, 1.0, i0, m, R, top, total)
         log_normaliser(top, total, m, out[i0 : i0 + m])
 
 
-def evaluate(scores: Floats, row_mass: Floats, offset: Floats, gram: bool = True) -> Evaluation:
-    """One pass over ``scores`` (n, K) at ``offset`` (K,): a sum over rows, so evaluations of tiles of rows may be added."""
+def evaluate(scores: Floats, row_mass: Floats, offset: Floats, temperature: float = 1.0) -> Evaluation:
+    """One pass over ``scores`` (n, K) at ``offset`` (K,): a sum over rows, so evaluations of tiles of rows may be added.
+
+    ``temperature`` >= 1 is that of the Gram matrix; 0 leaves it out.
+    """
     n, K = scores.shape[0], len(offset)
     blocks, tile = n_blocks(n, K, K * K + K + 1), tile_rows(K)
     value, mass, W = np.empty((blocks, 1)), np.empty((blocks, K)), np.empty((blocks, K, K))
-    gram_rows = _gram_rows(n, K, tile) if gram else 0
+    gram_rows = _gram_rows(n, K, tile) if temperature else 0
 
     def task(block: int, start: int, stop: int) -> None:
         fused_pass(
-            scores.T, row_mass, offset, start, stop, tile, gram_rows, value[block], mass[block], W[block]
+            scores.T,
+            row_mass,
+            offset,
+            start,
+            stop,
+            tile,
+            gram_rows,
+            max(temperature, 1.0),
+            value[block],
+            mass[block],
+            W[block],
         )
 
     run_blocks(task, n, blocks)
     if blocks == 1:
-        return Evaluation(float(value[0, 0]), mass[0], W[0] if gram else None)
-    return Evaluation(float(value.sum()), mass.sum(axis=0), W.sum(axis=0) if gram else None)
+        return Evaluation(float(value[0, 0]), mass[0], W[0] if temperature else None)
+    return Evaluation(float(value.sum()), mass.sum(axis=0), W.sum(axis=0) if temperature else None)
 
 
 def responsibilities(scores: Floats, offset: Floats) -> Floats:

@@ -6,6 +6,9 @@ exp(-osc d) H(g) <= H(g + d) <= exp(osc d) H(g), hence a trust region on osc d. 
 
     (H + mu D) d = t - c,   D = diag(max(t, c)),   with the smallest mu >= 0 that keeps the step inside.
 
+Where clusters are far apart F is nearly piecewise linear, and its curvature at a point says nothing about a step of many nats.
+The overlaps W are then taken at a temperature proportional to the last step: the curvature averaged over steps of that size.
+
 The rows live behind a callable ``offset -> Evaluation``: in memory, in tiles, elsewhere.
 """
 
@@ -22,7 +25,7 @@ from .._typing import Floats
 from .columns import ColumnRule
 from .kernel import Evaluation
 
-Pass = Callable[[Floats, bool], Evaluation]
+Pass = Callable[[Floats, float], Evaluation]  # (offset, temperature of the Gram matrix or 0)
 
 
 class Solution(NamedTuple):
@@ -49,6 +52,7 @@ class Tolerances:
 FIRST_RADIUS = 2.0  # nats
 ACCEPT, GOOD, POOR = 1e-3, 0.5, 0.1  # ratios of actual to predicted decrease
 SHORTEST, LONGEST = 0.1, 0.6  # of a rejected step
+SMOOTHING = 0.05  # temperature of the overlaps per nat of the last step: above 1 from 20 nats on
 ROUNDING = 1e-14  # relative to |F|: predicted decreases below it cannot be seen in F
 TINY = 1e-300
 
@@ -75,7 +79,7 @@ def relative_error(mass: Floats, target: Floats) -> float:
 
 
 def solve_newton(one_pass: Pass, rule: ColumnRule, b: Floats, g: Floats, tolerances: Tolerances) -> Solution:
-    """Minimise the semi-dual from potentials ``g`` (K,); ``one_pass(offset, gram)`` evaluates its smooth part."""
+    """Minimise the semi-dual from potentials ``g`` (K,); ``one_pass(offset, temperature)`` evaluates its smooth part."""
     point = _evaluate(one_pass, rule, b, rule.translate(g, b))
     passes, radius, stalled = 1, FIRST_RADIUS, 0
     while not _is_converged(point, tolerances):
@@ -85,7 +89,7 @@ def solve_newton(one_pass: Pass, rule: ColumnRule, b: Floats, g: Floats, toleran
             return _solution(point, passes, "precision")
         if passes >= tolerances.max_passes:
             return _solution(point, passes, "max_passes")
-        trial = _evaluate(one_pass, rule, b, rule.translate(point.g + step, b))
+        trial = _evaluate(one_pass, rule, b, rule.translate(point.g + step, b), max(1.0, SMOOTHING * norm))
         passes += 1
         ratio = (point.value - trial.value) / max(predicted, TINY)
         below_noise = predicted < noise
@@ -111,8 +115,8 @@ def _minimiser_along(step: Floats, point: _Point, trial: _Point) -> float:
     return float(np.clip(before / (before - after), SHORTEST, LONGEST)) if after > before else 0.25
 
 
-def _evaluate(one_pass: Pass, rule: ColumnRule, b: Floats, g: Floats) -> _Point:
-    e = one_pass(np.log(b) + g, rule.constrains)
+def _evaluate(one_pass: Pass, rule: ColumnRule, b: Floats, g: Floats, temperature: float = 1.0) -> _Point:
+    e = one_pass(np.log(b) + g, temperature if rule.constrains else 0.0)
     target = rule.target(g, b, e.mass)
     gram = e.gram if e.gram is not None else np.zeros((len(g), len(g)))
     return _Point(g, e.value + rule.penalty(g, b), e.mass, gram, target - e.mass, target)

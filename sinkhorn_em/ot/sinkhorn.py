@@ -19,7 +19,7 @@ def solve_sinkhorn(
     g = rule.translate(g, b)
     status = "max_passes"
     for n_passes in range(1, tolerances.max_passes + 1):
-        e = one_pass(np.log(b) + g, False)
+        e = one_pass(np.log(b) + g, 0.0)
         target = rule.target(g, b, e.mass)
         error, relative = float(np.abs(target - e.mass).sum()), relative_error(e.mass, target)
         if error <= tolerances.marginal and relative <= tolerances.relative:

@@ -16,7 +16,7 @@ from .plan import Plan, RowsPlan
 from .sinkhorn import solve_sinkhorn
 
 SOLVERS = {"newton": solve_newton, "sinkhorn": solve_sinkhorn}
-MAX_PASSES = {"newton": 300, "sinkhorn": 20_000}
+MAX_PASSES = {"newton": 1000, "sinkhorn": 20_000}
 RELATIVE_TOLERANCE = 1e3  # times tol: the error allowed in log(c/b) when tol is allowed in the sum of |c - b|
 _LARGEST_POTENTIAL = 1e15
 
@@ -96,7 +96,12 @@ def solve_plan(
     tolerances = Tolerances(tol, RELATIVE_TOLERANCE * tol, max_passes or MAX_PASSES[method])
     g = _check_potentials(potentials, active)
     solution = solve_masses(
-        lambda offset, gram: evaluate(S, a, offset, gram), rule, b, g, tolerances, SOLVERS[method]
+        lambda offset, temperature: evaluate(S, a, offset, temperature),
+        rule,
+        b,
+        g,
+        tolerances,
+        SOLVERS[method],
     )
     return as_plan(RowsPlan(S, offset_of(b, solution.potentials), a), rule, b, solution)
 
@@ -117,8 +122,8 @@ def solve_masses(
     if active.all():
         return solver(one_pass, rule, b, g, tolerances)
 
-    def active_pass(offset: Floats, gram: bool) -> Evaluation:
-        e = one_pass(_scatter(offset, active, -np.inf), gram)
+    def active_pass(offset: Floats, temperature: float) -> Evaluation:
+        e = one_pass(_scatter(offset, active, -np.inf), temperature)
         W = None if e.gram is None else e.gram[np.ix_(active, active)]
         return Evaluation(e.value, e.mass[active], W)
 
