@@ -1,0 +1,5 @@
+"""The command ``sinkhorn-em``: fit a Gaussian mixture to a table and say what was found."""
+
+from .command import app
+
+__all__ = ["app"]
