@@ -26,9 +26,8 @@ from .ot.solve import offset_of, solve_masses
 
 TIGHT = 1e-9  # L1 error of the column masses at the end of a fit
 LOOSE = 1e-4  # largest error allowed while parameters move
-SHARE_OF_GAIN = (
-    0.01  # an E-step may be off by this share of the last gain in the bound: the bound still rises
-)
+SHARE_OF_GAIN = 0.01  # an E-step may be off by this share of the last gain in the bound: the bound still rises
+TIGHT_GAP, LOOSE_GAP = 1e-12, 1e-6  # error of the bound itself, nats per row
 RELATIVE, MOST_RELATIVE = 1e3, 0.1  # error of log(c/b) allowed, as a multiple of the L1 error; at most
 
 
@@ -62,9 +61,7 @@ class Fit(NamedTuple):
     converged: bool
 
 
-def start_state(
-    engine: Engine, family: Family, log_responsibilities: list[Floats], rule: ColumnRule
-) -> State:
+def start_state(engine: Engine, family: Family, log_responsibilities: list[Floats], rule: ColumnRule) -> State:
     """Parameters and weights from responsibilities, given as logarithms, (n, K) over tiles.
 
     The moments are taken twice: about the family's own start, then about the means found.
@@ -79,9 +76,7 @@ def start_state(
     return State(parameters, weights, np.zeros(len(rule.extend(weights))))
 
 
-def run_phase(
-    engine: Engine, phase: Phase, state: State, report: Callable[[int, float], None] | None = None
-) -> Fit:
+def run_phase(engine: Engine, phase: Phase, state: State, report: Callable[[int, float], None] | None = None) -> Fit:
     """Run EM from ``state`` to convergence or ``max_iter`` M-steps; ``report(iteration, bound)`` is called along the way."""
     family, rule = phase.family, phase.rule
     scores: list[Floats] | None = None
@@ -91,10 +86,10 @@ def run_phase(
         scores = score(engine, family, state.parameters, scores)
         solution = e_step(engine, rule, state, scores, _tolerances(gain))
         n_passes += solution.n_passes
-        bounds.append(solution.value)
+        bounds.append(_bound(solution))
         gain = bounds[-1] - bounds[-2] if iteration else np.inf
         if report is not None:
-            report(iteration, solution.value)
+            report(iteration, bounds[-1])
         converged = abs(gain) < phase.tol
         if converged or iteration == phase.max_iter:
             break
@@ -104,7 +99,7 @@ def run_phase(
         state = state._replace(potentials=solution.potentials)
         solution = e_step(engine, rule, state, scores, _tolerances(0.0))
         n_passes += solution.n_passes
-        bounds[-1] = solution.value
+        bounds[-1] = _bound(solution)
     state = state._replace(potentials=solution.potentials)
     return Fit(state, bounds, solution, iteration, n_passes, converged)
 
@@ -114,9 +109,7 @@ def score(engine: Engine, family: Family, parameters: Any, into: list[Floats] | 
     return engine.map(lambda X, out: family.log_density(X, parameters, out), into)
 
 
-def e_step(
-    engine: Engine, rule: ColumnRule, state: State, scores: list[Floats], tolerances: Tolerances
-) -> Solution:
+def e_step(engine: Engine, rule: ColumnRule, state: State, scores: list[Floats], tolerances: Tolerances) -> Solution:
     """The plan of the current scores, as K potentials."""
 
     def one_pass(offset: Floats, temperature: float) -> Evaluation:
@@ -139,11 +132,17 @@ def m_step(engine: Engine, phase: Phase, state: State, scores: list[Floats], sol
 
 
 def _statistics(engine: Engine, family: Family, scores: list[Floats], offset: Floats, parameters: Any) -> Any:
-    return engine.reduce(
-        lambda X, mass, S: family.statistics(X, RowsPlan(S, offset, mass), parameters), scores
-    )
+    return engine.reduce(lambda X, mass, S: family.statistics(X, RowsPlan(S, offset, mass), parameters), scores)
+
+
+def _bound(solution: Solution) -> float:
+    """The minimum of the semi-dual: its value less what the Newton model says is left of it."""
+    return solution.value - (solution.gap if solution.gap > 0 else 0.0)
 
 
 def _tolerances(gain: float) -> Tolerances:
-    marginal = float(np.clip(SHARE_OF_GAIN * gain, TIGHT, LOOSE)) if gain < np.inf else LOOSE
-    return Tolerances(marginal, min(RELATIVE * marginal, MOST_RELATIVE))
+    marginal, gap = LOOSE, LOOSE_GAP
+    if gain < np.inf:
+        marginal = float(np.clip(SHARE_OF_GAIN * gain, TIGHT, LOOSE))
+        gap = float(np.clip(SHARE_OF_GAIN * gain, TIGHT_GAP, LOOSE_GAP))
+    return Tolerances(marginal, min(RELATIVE * marginal, MOST_RELATIVE), gap)

@@ -73,9 +73,7 @@ def check_weights(weights: Any, K: int) -> Floats | None:
             return None
         if weights == "uniform":
             return np.full(K, 1 / K)
-        raise ValueError(
-            f"weights is {weights!r}; it must be 'learned', 'uniform' or one weight per component"
-        )
+        raise ValueError(f"weights is {weights!r}; it must be 'learned', 'uniform' or one weight per component")
     return check_simplex("weights", weights, K)
 
 
@@ -105,17 +103,11 @@ def check_sample_weight(sample_weight: Any, n: int) -> Floats:
     """Row masses (n,) of sum 1 from frequency weights."""
     if sample_weight is None:
         return np.full(n, 1 / n)
-    w = (
-        np.full(n, float(sample_weight))
-        if np.ndim(sample_weight) == 0
-        else np.asarray(sample_weight, np.float64)
-    )
+    w = np.full(n, float(sample_weight)) if np.ndim(sample_weight) == 0 else np.asarray(sample_weight, np.float64)
     if w.shape != (n,):
         raise ValueError(f"sample_weight has shape {w.shape}; it must be ({n},), one weight per row of X")
     if not np.isfinite(w).all() or (w < 0).any():
-        raise ValueError(
-            "sample_weight has negative or non-finite values; weights are frequencies: finite and >= 0"
-        )
+        raise ValueError("sample_weight has negative or non-finite values; weights are frequencies: finite and >= 0")
     if not w.sum() > 0:
-        raise ValueError("sample_weight sums to 0; at least one row must have a positive weight")
+        raise ValueError("sample_weight sums to zero; at least one row must have a positive weight")
     return w / w.sum()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin
+from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
@@ -31,7 +31,7 @@ RELATIVE_FLOOR = 1e-9  # smallest component variance, as a share of the data's v
 COORDINATES = {"full": "whitened", "tied": "whitened", "diag": "scaled", "tied_diag": "scaled"}
 
 
-class GaussianMixture(PredictionMixin, ClusterMixin, DensityMixin, BaseEstimator):
+class GaussianMixture(PredictionMixin, DensityMixin, BaseEstimator):
     r"""Gaussian mixture fitted by Sinkhorn-EM.
 
     The E-step is the entropic transport plan whose column marginal is the mixture weights,
@@ -181,9 +181,7 @@ class GaussianMixture(PredictionMixin, ClusterMixin, DensityMixin, BaseEstimator
         family = Gaussian(STRUCTURES[self.covariance_type](), self._regularisation(coordinates))
         start = self._start(X, Z, row_mass, family, coordinates, warm)
         del X
-        held = (
-            start.weights if start.weights is not None else np.full(self.n_components, 1 / self.n_components)
-        )
+        held = start.weights if start.weights is not None else np.full(self.n_components, 1 / self.n_components)
         schedule = Schedule(
             family=family,
             rule=rule,
@@ -224,9 +222,7 @@ class GaussianMixture(PredictionMixin, ClusterMixin, DensityMixin, BaseEstimator
         self, X: Any, Z: Floats, row_mass: Floats, family: Gaussian, coordinates: Coordinates, warm: bool
     ) -> Start:
         K, d = self.n_components, Z.shape[1]
-        weights = (
-            None if self.weights_init is None else checks.check_simplex("weights_init", self.weights_init, K)
-        )
+        weights = None if self.weights_init is None else checks.check_simplex("weights_init", self.weights_init, K)
         means = None if self.means_init is None else checks.check_array("means_init", self.means_init, (K, d))
         given = None
         if warm:
@@ -352,9 +348,7 @@ class GaussianMixture(PredictionMixin, ClusterMixin, DensityMixin, BaseEstimator
 
     def save(self, path: str | Path) -> None:
         """Write the fitted mixture as JSON (no pickle); `load` gives it back to the last bit."""
-        fitted = {
-            key: value for key, value in vars(self).items() if key.endswith("_") and not key.startswith("_")
-        }
+        fitted = {key: value for key, value in vars(self).items() if key.endswith("_") and not key.startswith("_")}
         state = {
             "coordinates": self._coordinates,
             "means": self._parameters.means,
@@ -362,9 +356,7 @@ class GaussianMixture(PredictionMixin, ClusterMixin, DensityMixin, BaseEstimator
             "retired": self._parameters.retired,
             "regularisation": self._family.regularisation,
         }
-        storage.write(
-            path, "GaussianMixture", {"parameters": self.get_params(), "fitted": fitted, "state": state}
-        )
+        storage.write(path, "GaussianMixture", {"parameters": self.get_params(), "fitted": fitted, "state": state})
 
     @classmethod
     def load(cls, path: str | Path) -> GaussianMixture:
@@ -374,10 +366,6 @@ class GaussianMixture(PredictionMixin, ClusterMixin, DensityMixin, BaseEstimator
         for name, value in content["fitted"].items():
             setattr(model, name, value)
         model._coordinates = Coordinates(*state["coordinates"])
-        model._parameters = GaussianParameters(
-            state["means"], Covariances(*state["covariances"]), state["retired"]
-        )
-        model._family = Gaussian(
-            STRUCTURES[model.covariance_type](), Regularisation(*state["regularisation"])
-        )
+        model._parameters = GaussianParameters(state["means"], Covariances(*state["covariances"]), state["retired"])
+        model._family = Gaussian(STRUCTURES[model.covariance_type](), Regularisation(*state["regularisation"]))
         return model

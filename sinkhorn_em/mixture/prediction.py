@@ -28,9 +28,7 @@ class PredictionMixin:
 
     def predict_proba(self, X: Any) -> Floats:
         """Posterior probabilities (n, K) at the nominal weights: w_k f_k(x) / sum_l w_l f_l(x)."""
-        return np.concatenate(
-            [RowsPlan(S, self._log_weights(), S[:, 0]).responsibilities for S in self._scores(X)]
-        )
+        return np.concatenate([RowsPlan(S, self._log_weights(), S[:, 0]).responsibilities for S in self._scores(X)])
 
     def score_samples(self, X: Any) -> Floats:
         """log sum_k w_k f_k(x), nats, (n,)."""

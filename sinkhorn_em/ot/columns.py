@@ -161,9 +161,7 @@ class RelaxedMass(ColumnRule):
                 f"tau has shape {tau.shape}; it must be a number or one per column, ({n_columns},): give one value each"
             )
         if not ((tau >= 0) & (tau <= 1)).all():
-            raise ValueError(
-                f"tau is {self.tau}; it must lie in [0, 1]: 0 is EM, 1 holds the column masses exactly"
-            )
+            raise ValueError(f"tau is {self.tau}; it must lie in [0, 1]: 0 is EM, 1 holds the column masses exactly")
 
     def restrict(self, active: Booleans) -> ColumnRule:
         return self if np.ndim(self.tau) == 0 else RelaxedMass(np.asarray(self.tau)[active])
@@ -281,9 +279,7 @@ class BoundedMass(ColumnRule):
     def restrict(self, active: Booleans) -> ColumnRule:
         low, high = self._bounds(len(active))
         if low[~active].any():
-            raise ValueError(
-                "lower is positive for a column whose mass is 0: give that column mass, or no lower bound"
-            )
+            raise ValueError("lower is positive for a column whose mass is 0: give that column mass, or no lower bound")
         return BoundedMass(low[active], high[active])
 
     def penalty(self, g: Floats, b: Floats) -> float:
@@ -343,15 +339,11 @@ class VirtualColumn(ColumnRule):
 
     def check(self, n_columns: int) -> None:
         if not 0 < self.mass < 1:
-            raise ValueError(
-                f"mass of the virtual column is {self.mass}; it must lie strictly between 0 and 1"
-            )
+            raise ValueError(f"mass of the virtual column is {self.mass}; it must lie strictly between 0 and 1")
         if isinstance(self.rule, BoundedMass):
             low, high = self.rule._bounds(n_columns)
             if low.sum() > 1 - self.mass + 1e-12 or high.sum() < 1 - self.mass - 1e-12:
-                raise ValueError(
-                    f"bounds cannot be met with {1 - self.mass:.6g} of the mass left: widen them"
-                )
+                raise ValueError(f"bounds cannot be met with {1 - self.mass:.6g} of the mass left: widen them")
             return
         self.rule.check(n_columns)
 

@@ -150,9 +150,7 @@ def responsibilities(scores: Floats, offset: Floats) -> Floats:
     """softmax_k(S_ik + offset_k), a new (n, K) array."""
     n, K = scores.shape[0], len(offset)
     out, tile = np.empty((n, K)), tile_rows(K)
-    run_blocks(
-        lambda block, i0, i1: responsibilities_pass(scores.T, offset, i0, i1, tile, out), n, n_blocks(n, K, 1)
-    )
+    run_blocks(lambda block, i0, i1: responsibilities_pass(scores.T, offset, i0, i1, tile, out), n, n_blocks(n, K, 1))
     return out
 
 
@@ -160,9 +158,7 @@ def log_normalisers(scores: Floats, offset: Floats) -> Floats:
     """lse_k(S_ik + offset_k), a new (n,) array."""
     n, K = scores.shape[0], len(offset)
     out, tile = np.empty(n), tile_rows(K)
-    run_blocks(
-        lambda block, i0, i1: normaliser_pass(scores.T, offset, i0, i1, tile, out), n, n_blocks(n, K, 1)
-    )
+    run_blocks(lambda block, i0, i1: normaliser_pass(scores.T, offset, i0, i1, tile, out), n, n_blocks(n, K, 1))
     return out
 
 

@@ -34,6 +34,7 @@ class Solution(NamedTuple):
     potentials: Floats  # (K,) g, nats
     mass: Floats  # (K,) c
     value: float  # F(g)
+    gap: float  # F(g) - min F, estimated by the Newton model; nan if it was not asked for
     marginal_error: float  # sum |c - t|
     relative_error: float  # max |log(c/t)|
     n_passes: int
@@ -42,16 +43,18 @@ class Solution(NamedTuple):
 
 @dataclass(frozen=True)
 class Tolerances:
-    """When to stop: both errors small, or out of passes."""
+    """When to stop: all errors small, or out of passes."""
 
     marginal: float = 1e-9  # sum |c - t|
     relative: float = 1e-6  # max |log(c/t)|: small columns hide in the sum
+    gap: float = np.inf  # F(g) - min F, nats
     max_passes: int = 200
 
 
 FIRST_RADIUS = 2.0  # nats
 ACCEPT, GOOD, POOR = 1e-3, 0.5, 0.1  # ratios of actual to predicted decrease
 SHORTEST, LONGEST = 0.1, 0.6  # of a rejected step
+INSIDE = 0.9  # a step shorter than this share of the radius is a full Newton step
 SMOOTHING = 0.05  # temperature of the overlaps per nat of the last step: above 1 from 20 nats on
 ROUNDING = 1e-14  # relative to |F|: predicted decreases below it cannot be seen in F
 TINY = 1e-300
@@ -81,18 +84,23 @@ def relative_error(mass: Floats, target: Floats) -> float:
 def solve_newton(one_pass: Pass, rule: ColumnRule, b: Floats, g: Floats, tolerances: Tolerances) -> Solution:
     """Minimise the semi-dual from potentials ``g`` (K,); ``one_pass(offset, temperature)`` evaluates its smooth part."""
     point = _evaluate(one_pass, rule, b, rule.translate(g, b))
-    passes, radius, stalled = 1, FIRST_RADIUS, 0
-    while not _is_converged(point, tolerances):
+    passes, radius, stalled, gap = 1, FIRST_RADIUS, 0, np.nan
+    while True:
+        converged = _is_converged(point, tolerances)
+        if converged and tolerances.gap == np.inf:
+            return _solution(point, gap, passes, "converged")
         step, predicted, norm = _step(point, rule, b, radius)
-        noise = ROUNDING * max(1.0, abs(point.value))
+        gap = predicted if norm < INSIDE * radius else np.nan
+        if converged and gap <= tolerances.gap:
+            return _solution(point, gap, passes, "converged")
         if stalled >= 3 or not norm > 0:
-            return _solution(point, passes, "precision")
+            return _solution(point, gap, passes, "precision")
         if passes >= tolerances.max_passes:
-            return _solution(point, passes, "max_passes")
+            return _solution(point, gap, passes, "max_passes")
         trial = _evaluate(one_pass, rule, b, rule.translate(point.g + step, b), max(1.0, SMOOTHING * norm))
         passes += 1
         ratio = (point.value - trial.value) / max(predicted, TINY)
-        below_noise = predicted < noise
+        below_noise = predicted < ROUNDING * max(1.0, abs(point.value))
         if (below_noise and trial.error < point.error) or (not below_noise and ratio > ACCEPT):
             stalled = stalled + 1 if below_noise and trial.error > 0.5 * point.error else 0
             radius = _next_radius(radius, ratio, norm, below_noise)
@@ -100,7 +108,6 @@ def solve_newton(one_pass: Pass, rule: ColumnRule, b: Floats, g: Floats, toleran
         else:
             stalled += below_noise
             radius = norm * _minimiser_along(step, point, trial)
-    return _solution(point, passes, "converged")
 
 
 def _next_radius(radius: float, ratio: float, norm: float, below_noise: bool) -> float:
@@ -110,7 +117,7 @@ def _next_radius(radius: float, ratio: float, norm: float, below_noise: bool) ->
 
 
 def _minimiser_along(step: Floats, point: _Point, trial: _Point) -> float:
-    """Where along a rejected step the slope vanishes, by the secant of the slopes at both ends; 1/4 at most 0.7."""
+    """Where along a rejected step the slope vanishes, by the secant of the slopes at both ends."""
     before, after = -float(point.residual @ step), -float(trial.residual @ step)
     return float(np.clip(before / (before - after), SHORTEST, LONGEST)) if after > before else 0.25
 
@@ -123,14 +130,12 @@ def _evaluate(one_pass: Pass, rule: ColumnRule, b: Floats, g: Floats, temperatur
 
 
 def _is_converged(point: _Point, tolerances: Tolerances) -> bool:
-    return (
-        point.error <= tolerances.marginal and relative_error(point.mass, point.target) <= tolerances.relative
-    )
+    return point.error <= tolerances.marginal and relative_error(point.mass, point.target) <= tolerances.relative
 
 
-def _solution(point: _Point, passes: int, status: str) -> Solution:
+def _solution(point: _Point, gap: float, passes: int, status: str) -> Solution:
     relative = relative_error(point.mass, point.target)
-    return Solution(point.g, point.mass, point.value, point.error, relative, passes, status)
+    return Solution(point.g, point.mass, point.value, gap, point.error, relative, passes, status)
 
 
 def _step(point: _Point, rule: ColumnRule, b: Floats, radius: float) -> tuple[Floats, float, float]:
@@ -158,9 +163,7 @@ def _step(point: _Point, rule: ColumnRule, b: Floats, radius: float) -> tuple[Fl
     return d, float(residual @ moved - 0.5 * moved @ H @ moved), rule.step_norm(d)
 
 
-def _within(
-    H: Floats, D: Floats, r: Floats, norm: Callable[[Floats], float], radius: float, singular: bool
-) -> Floats:
+def _within(H: Floats, D: Floats, r: Floats, norm: Callable[[Floats], float], radius: float, singular: bool) -> Floats:
     """Solve (H + mu D) d = r for the smallest mu >= 0 with norm(d) <= radius."""
     # the constant, H's null vector, is given a curvature
     system = H + D[:, None] * (D / D.sum()) if singular else H

@@ -12,9 +12,7 @@ from .columns import ColumnRule
 from .newton import Pass, Solution, Tolerances, relative_error
 
 
-def solve_sinkhorn(
-    one_pass: Pass, rule: ColumnRule, b: Floats, g: Floats, tolerances: Tolerances
-) -> Solution:
+def solve_sinkhorn(one_pass: Pass, rule: ColumnRule, b: Floats, g: Floats, tolerances: Tolerances) -> Solution:
     """Iterate from potentials ``g`` (K,) until both errors are within ``tolerances``, or passes run out."""
     g = rule.translate(g, b)
     status = "max_passes"
@@ -28,4 +26,4 @@ def solve_sinkhorn(
         if n_passes < tolerances.max_passes:
             g = rule.translate(rule.scale(g, b, e.mass), b)
     value = e.value + rule.penalty(g, b)
-    return Solution(g, e.mass, value, error, relative, n_passes, status)
+    return Solution(g, e.mass, value, np.nan, error, relative, n_passes, status)

@@ -169,9 +169,7 @@ def _scatter(values: Floats, active: Booleans, fill: float) -> Floats:
 def _check_scores(scores: Any) -> Floats:
     S = np.asarray(scores)
     if S.ndim != 2 or S.shape[0] == 0 or S.shape[1] == 0:
-        raise ValueError(
-            f"scores has shape {S.shape}; it must be (n, K) with at least one row and one column"
-        )
+        raise ValueError(f"scores has shape {S.shape}; it must be (n, K) with at least one row and one column")
     if S.dtype not in (np.float32, np.float64):
         S = S.astype(np.float64)
     top = S.max()
@@ -189,9 +187,7 @@ def _check_mass(mass: Any, size: int, name: str, other: Any) -> Floats:
         return np.full(size, 1 / size)
     m = np.asarray(mass, float)
     if m.shape != (size,):
-        raise ValueError(
-            f"{name} has shape {m.shape}; it must be ({size},), one mass for each of the scores' axis"
-        )
+        raise ValueError(f"{name} has shape {m.shape}; it must be ({size},), one mass for each of the scores' axis")
     if not (m >= 0).all() or not np.isfinite(m).all():
         bad = int(np.flatnonzero(~((m >= 0) & np.isfinite(m)))[0])
         raise ValueError(f"{name}[{bad}] is {m[bad]}; masses must be finite and not negative")
@@ -209,9 +205,7 @@ def _check_mass(mass: Any, size: int, name: str, other: Any) -> Floats:
 def _check_rule(rule: str | ColumnRule, tau: Any, K: int) -> ColumnRule:
     if tau is not None:
         if rule != "fixed":
-            raise ValueError(
-                f"tau is {tau} and rule is {rule!r}; tau is short for a rule: give only one of them"
-            )
+            raise ValueError(f"tau is {tau} and rule is {rule!r}; tau is short for a rule: give only one of them")
         chosen = rule_for_tau(np.asarray(tau, float) if np.ndim(tau) else float(tau))
     elif isinstance(rule, ColumnRule):
         chosen = rule
@@ -230,9 +224,7 @@ def _check_potentials(potentials: Any, active: Booleans) -> Floats:
     if g.shape != active.shape:
         raise ValueError(f"potentials has shape {g.shape}; it must be {active.shape}, one per column")
     if not (np.abs(g[active]) < _LARGEST_POTENTIAL).all():
-        raise ValueError(
-            "potentials must be finite for columns of positive mass: leave them out for a cold start"
-        )
+        raise ValueError("potentials must be finite for columns of positive mass: leave them out for a cold start")
     return g
 
 

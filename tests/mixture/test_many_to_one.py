@@ -1,0 +1,61 @@
+"""The trap that Sinkhorn-EM leaves: several components on one cluster (references: exact start, values computed independently)."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from sinkhorn_em.datasets import simulate_many_to_one
+from sinkhorn_em.em import Phase, State, run_phase
+from sinkhorn_em.engines import InMemory
+from sinkhorn_em.families.base import Family
+from sinkhorn_em.ot import FixedMass, FreeMass
+
+
+class UnitMoments(NamedTuple):
+    mass: np.ndarray
+    first: np.ndarray
+
+
+@dataclass(frozen=True)
+class UnitGaussian(Family):
+    """A user's own family, in plain NumPy: unit variance, one feature, only the means (K, 1) move."""
+
+    def start(self, n_components, n_features):
+        return np.zeros((n_components, n_features))
+
+    def log_density(self, X, params, out=None):
+        return -0.5 * (X - params.T) ** 2 - 0.5 * np.log(2 * np.pi)
+
+    def statistics(self, X, plan, params):
+        P = plan.matrix
+        return UnitMoments(P.sum(axis=0), P.T @ X)
+
+    def maximise(self, statistics, params):
+        return statistics.first / statistics.mass[:, None]
+
+    def sample(self, params, labels, rng):
+        return params[labels] + rng.standard_normal((len(labels), 1))
+
+    def n_parameters(self, params):
+        return params.size
+
+
+@pytest.mark.parametrize("R,trap,loss", [(3, 5.37, 2.51), (5, 10.7, 2.50), (10, 35.4, 2.50)])
+def test_em_stays_many_to_one_and_sinkhorn_em_reaches_the_truth(R, trap, loss):
+    data = simulate_many_to_one(R, 30_000, random_state=0)
+    X = data.data
+    engine = InMemory(np.ascontiguousarray(X.T).T, np.full(len(X), 1 / len(X)))
+    state = State(np.array(data.start, float).reshape(3, 1), np.full(3, 1 / 3), np.zeros(3))
+    em = run_phase(engine, Phase(UnitGaussian(), FreeMass(), False, 200, 1e-9), state)
+    sem = run_phase(engine, Phase(UnitGaussian(), FixedMass(), False, 200, 1e-9), state)
+    truth = np.array([-R, R, 10 * R])
+    np.testing.assert_allclose(np.sort(em.state.parameters[:, 0]), [0, 10 * R, 10 * R], atol=1.0)
+    assert -em.bounds[-1] == pytest.approx(trap, rel=0.02)
+    np.testing.assert_allclose(np.sort(sem.state.parameters[:, 0]), truth, atol=0.15)
+    # the references print three digits for one draw: allow the difference between the two empirical entropies
+    assert -sem.bounds[-1] == pytest.approx(loss, abs=0.03)
+    near = [np.abs(b - sem.bounds[-1]) < 1e-3 for b in sem.bounds]
+    assert near.index(True) <= {3: 6, 5: 5, 10: 9}[R]
+    assert np.diff(sem.bounds).min() > -1e-10
