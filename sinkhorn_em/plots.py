@@ -199,9 +199,7 @@ def _prepare(
     group = model.predict(drawn) if labels is None else _check_labels(labels, n)[rows]
     weights, means = np.asarray(model.weights_, float), np.asarray(model.means_, float)
     covariances = component_covariances(model)
-    keep = (
-        np.arange(d) if d <= max_features else informative_features(weights, means, covariances, max_features)
-    )
+    keep = np.arange(d) if d <= max_features else informative_features(weights, means, covariances, max_features)
     columns = np.asarray(X.iloc[:, keep] if hasattr(X, "iloc") else np.asarray(X)[:, keep], float)
     title = f"{len(weights)} components, {n} rows"
     if n > max_points:
@@ -219,9 +217,7 @@ def _names(model: Any, X: Any, feature_names: Sequence[str] | None, d: int) -> l
     if feature_names is None:
         return [f"feature {j}" for j in range(d)] if d > 1 else ["x"]
     if len(feature_names) != d:
-        raise ValueError(
-            f"feature_names has {len(feature_names)} names; X has {d} features: give one name each"
-        )
+        raise ValueError(f"feature_names has {len(feature_names)} names; X has {d} features: give one name each")
     return [str(name) for name in feature_names]
 
 
@@ -229,8 +225,7 @@ def _check_labels(labels: Any, n: int) -> Integers:
     group = np.asarray(labels)
     if group.shape != (n,) or not np.issubdtype(group.dtype, np.integer):
         raise ValueError(
-            f"labels has shape {group.shape} and type {group.dtype}; "
-            f"it must hold one integer for each of the {n} rows"
+            f"labels has shape {group.shape} and type {group.dtype}; it must hold one integer for each of the {n} rows"
         )
     return group
 

@@ -40,9 +40,7 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-Version = Annotated[
-    bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
-]
+Version = Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")]
 File = Annotated[Path, typer.Argument(metavar="FILE", help="Table: .csv or .tsv (also .gz), .parquet, .npy.")]
 Components = Annotated[int, typer.Option("--components", "-k", help="Number of components.")]
 Columns = Annotated[
@@ -136,9 +134,7 @@ def _weights(text: str) -> Any:
     try:
         return np.array([float(item) for item in text.split(",")])
     except ValueError:
-        messages.fail(
-            f"--weights is {text!r}; it must be learned, uniform, or numbers with commas: .25,.25,.5"
-        )
+        messages.fail(f"--weights is {text!r}; it must be learned, uniform, or numbers with commas: .25,.25,.5")
 
 
 def _taus(tau: float, compare: str | None) -> list[float]:

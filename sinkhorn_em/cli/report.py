@@ -176,10 +176,7 @@ def _aligned(lines: Sequence[Sequence[str]], left: int = 0) -> str:
     """Columns of equal width, the first ``left`` flush left, the others flush right."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     padded = [
-        [
-            text.ljust(w) if j < left else text.rjust(w)
-            for j, (text, w) in enumerate(zip(line, widths, strict=True))
-        ]
+        [text.ljust(w) if j < left else text.rjust(w) for j, (text, w) in enumerate(zip(line, widths, strict=True))]
         for line in lines
     ]
     return "\n".join("  ".join(line).rstrip() for line in padded)

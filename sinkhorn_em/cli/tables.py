@@ -109,9 +109,7 @@ def _numeric(file: Path, frame: pd.DataFrame, note: Callable[[str], None]) -> li
     if left:
         note(f"columns left out, not numeric: {', '.join(left)}")
     if _kind(file) in (".csv", ".tsv") and all(re.fullmatch(r"[-+.\deE]+", name) for name in frame.columns):
-        note(
-            f"the first line of {file} was read as column names, and all of them are numbers; is it a header?"
-        )
+        note(f"the first line of {file} was read as column names, and all of them are numbers; is it a header?")
     return names
 
 
@@ -123,9 +121,7 @@ def _floats(column: pd.Series, name: str) -> Floats:
     text = numbers.isna().to_numpy() & column.notna().to_numpy()
     if text.any():
         row = int(np.flatnonzero(text)[0])
-        fail(
-            f"column {name!r} has text, {column.iloc[row]!r} in row {row} (from 0); choose columns of numbers"
-        )
+        fail(f"column {name!r} has text, {column.iloc[row]!r} in row {row} (from 0); choose columns of numbers")
     return numbers.to_numpy(dtype=np.float64, na_value=np.nan)
 
 

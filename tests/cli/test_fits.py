@@ -100,9 +100,7 @@ def test_a_header_of_numbers_is_remarked(fit, tmp_path):
 
 def test_the_same_numbers_give_the_same_fit_from_every_kind_of_file(fit, table, tmp_path):
     frame = pd.read_csv(table)[["x", "y"]]
-    paths = [
-        tmp_path / name for name in ("t.csv", "t.csv.gz", "t.tsv", "t.tsv.gz", "T.CSV", "t.parquet", "t.npy")
-    ]
+    paths = [tmp_path / name for name in ("t.csv", "t.csv.gz", "t.tsv", "t.tsv.gz", "T.CSV", "t.parquet", "t.npy")]
     for path in paths:
         if path.suffix == ".parquet":
             frame.to_parquet(path)

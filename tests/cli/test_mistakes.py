@@ -110,9 +110,7 @@ def test_more_components_than_rows_are_refused(refused, tmp_path):
         (("-k", 2, "--compare", "em", "--tau", 0), "--compare em with --tau 0"),
     ],
 )
-def test_an_option_out_of_range_is_refused_in_the_words_of_the_command_line(
-    refused, table, arguments, message
-):
+def test_an_option_out_of_range_is_refused_in_the_words_of_the_command_line(refused, table, arguments, message):
     assert message in refused(table, "--columns", "x,y", *arguments)
 
 
@@ -123,9 +121,7 @@ def test_an_output_that_cannot_be_written_is_refused_before_the_fit(
 ):
     (tmp_path / "folder.png").mkdir()
     monkeypatch.setattr(GaussianMixture, "fit", lambda *_: pytest.fail("the fit has started"))
-    assert f"{option} {tmp_path / place} cannot be written" in refused(
-        table, "-k", 2, option, tmp_path / place
-    )
+    assert f"{option} {tmp_path / place} cannot be written" in refused(table, "-k", 2, option, tmp_path / place)
 
 
 def test_an_output_does_not_replace_the_table(refused, table):
