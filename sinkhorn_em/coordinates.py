@@ -16,9 +16,8 @@ from ._typing import Floats
 from .families.kernels import moments
 
 CHUNK = 8192  # rows transformed at a time
-DEGENERATE = (
-    1e-12  # eigenvalues of the correlation matrix below this share of the largest: no spread, not rescaled
-)
+ROUGH = 1e-6  # below this share the eigenvalues have lost half their digits
+DEGENERATE = 1e-14  # eigenvalues of the correlation matrix below this share of the largest: no spread, not rescaled
 
 
 class Coordinates(NamedTuple):
@@ -66,38 +65,44 @@ class Coordinates(NamedTuple):
 
 def fit_coordinates(X: Any, row_mass: Floats, kind: str) -> tuple[Coordinates, Floats]:
     """Coordinates of ``kind`` "whitened", "scaled" or "isotropic" for rows of total mass 1, and the rows in them."""
-    d = X.shape[1]
-    heavy = row_mass > 0
-    centre = np.asarray(X[int(np.flatnonzero(heavy)[0])], np.float64)
-    centre = Coordinates(centre, np.ones(d))
-    centre = centre.shift + sum(
-        (row_mass[rows] @ (X[rows] - centre.shift) for rows in _chunks(len(X))), np.zeros(d)
-    )
-    Z = Coordinates(centre, np.ones(d)).forward(X)
-    zero = np.zeros((len(X), 1))
-    _, first, second = moments(Z, zero, row_mass, np.zeros(1), np.zeros((1, d)), kind == "whitened")
-    del zero
-    delta = first[0]
-    if kind == "whitened":
-        A = _whitening(second[0] - np.outer(delta, delta))
-    else:
-        variance = np.maximum(second[0, :, 0] - delta**2, 0.0)
-        if kind == "isotropic":
-            variance = np.full(d, variance.mean())
-        A = 1 / np.sqrt(np.where(variance > 0, variance, 1.0))
-    coordinates = Coordinates(centre + delta, A)
-    for rows in _chunks(len(X)):
-        Z.T[:, rows] = coordinates._apply(Z.T[:, rows] - delta[:, None])
+    n, d = X.shape
+    near = np.asarray(X[int(np.argmax(row_mass > 0))], np.float64)  # some row: only what differs from it is averaged
+    near = near + sum((row_mass[rows] @ (X[rows] - near) for rows in _chunks(n)), np.zeros(d))
+    coordinates = Coordinates(near, np.ones(d))
+    Z = coordinates.forward(X)
+    for _ in range(2):
+        delta, A, rough = _rescaling(Z, row_mass, kind)
+        back = np.linalg.solve(coordinates.A, delta) if coordinates.A.ndim == 2 else delta / coordinates.A
+        combined = A @ coordinates.A if A.ndim == 2 and coordinates.A.ndim == 2 else A * coordinates.A
+        coordinates = Coordinates(coordinates.shift + back, combined)
+        step = Coordinates(delta, A)
+        for rows in _chunks(n):
+            Z.T[:, rows] = step._apply(Z.T[:, rows] - delta[:, None])
+        if not rough:
+            break
     return coordinates, Z
 
 
-def _whitening(C: Floats) -> Floats:
+def _rescaling(Z: Floats, row_mass: Floats, kind: str) -> tuple[Floats, Floats, bool]:
+    """Mean, transform A, and whether A is rough: squaring cost half the digits, so it is to be repeated in its own image."""
+    n, d = Z.shape
+    _, first, second = moments(Z, np.zeros((1, n)).T, row_mass, np.zeros(1), np.zeros((1, d)), kind == "whitened")
+    delta = first[0]
+    if kind == "whitened":
+        return delta, *_whitening(second[0] - np.outer(delta, delta))
+    variance = np.maximum(second[0, :, 0] - delta**2, 0.0)
+    if kind == "isotropic":
+        variance = np.full(d, variance.mean())
+    return delta, 1 / np.sqrt(np.where(variance > 0, variance, 1.0)), False
+
+
+def _whitening(C: Floats) -> tuple[Floats, bool]:
     """The symmetric square root of the inverse correlation matrix, times the inverse standard deviations."""
     sd = np.sqrt(np.where(np.diagonal(C) > 0, np.diagonal(C), 1.0))
     eigenvalues, V = np.linalg.eigh(C / np.outer(sd, sd))
     largest = max(float(eigenvalues[-1]), np.finfo(float).tiny)
     safe = np.where(eigenvalues > DEGENERATE * largest, eigenvalues, largest)
-    return (V / np.sqrt(safe)) @ V.T / sd
+    return (V / np.sqrt(safe)) @ V.T / sd, bool(safe.min() < ROUGH * largest)
 
 
 def _chunks(n: int) -> Iterator[slice]:

@@ -1,7 +1,7 @@
 """Starts: responsibilities of distinct rows, drawn so that they do not depend on the order of the rows.
 
-Random choices are made over the distinct rows in lexicographic order, with their total weights (inverse CDF): permuting the rows,
-or writing a row twice instead of giving it weight 2, changes nothing.
+Random choices are made over the distinct rows in a canonical order, with their total weights (inverse CDF): permuting the rows,
+writing a row twice instead of giving it weight 2, or changing units changes nothing.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ METHODS = ("kmeans", "k-means++", "random", "random_from_data")
 
 
 class DistinctRows(NamedTuple):
-    """The distinct rows of positive mass in lexicographic order."""
+    """The distinct rows of positive mass, in an order that is a function of the data alone."""
 
     index: Integers  # (m,) one row each
     inverse: Integers  # (n,) where every row went; rows of mass 0 went to 0
     mass: Floats  # (m,)
 
 
-def distinct_rows(X: Any, row_mass: Floats) -> DistinctRows:
-    """Find them by sorting on the first feature, and on all of them only if it has ties."""
+def distinct_rows(X: Any, Z: Floats, row_mass: Floats) -> DistinctRows:
+    """Distinct rows of X, ordered by the length of their image z (which an affine map of X leaves alone), then by value."""
     rows = np.flatnonzero(row_mass > 0)
     first = X[rows, 0]
     order = np.argsort(first, kind="stable")
@@ -38,11 +38,14 @@ def distinct_rows(X: Any, row_mass: Floats) -> DistinctRows:
         tied = first[order][1:] == first[order][:-1]
     same = np.flatnonzero(tied)
     tied[same] = (X[rows[order[same]]] == X[rows[order[same + 1]]]).all(axis=1)
-    group = np.concatenate([[0], np.cumsum(~tied)])
-    inverse = np.zeros(len(X), np.int64)
-    inverse[rows[order]] = group
+    group = np.concatenate([[0], np.cumsum(~tied)])  # of the sorted rows
     index = rows[order[np.concatenate([[True], ~tied])]]
-    return DistinctRows(index, inverse, np.bincount(group, row_mass[rows[order]]))
+    by_length = np.argsort(np.einsum("ij,ij->i", Z[index], Z[index]), kind="stable")
+    rank = np.empty_like(by_length)
+    rank[by_length] = np.arange(len(by_length))
+    inverse = np.zeros(len(X), np.int64)
+    inverse[rows[order]] = rank[group]
+    return DistinctRows(index[by_length], inverse, np.bincount(rank[group], row_mass[rows[order]]))
 
 
 def start_responsibilities(

@@ -118,9 +118,7 @@ def load_thyroid(*, return_X_y: bool = False, as_frame: bool = False) -> Dataset
     ----------
     Coomans et al. (1983), Methods of Information in Medicine 22, 93-101.
     """
-    source = Source(
-        "thyroid", ("RT3U", "T4", "T3", "TSH", "DTSH"), ("Diagnosis",), ("Normal", "Hyper", "Hypo")
-    )
+    source = Source("thyroid", ("RT3U", "T4", "T3", "TSH", "DTSH"), ("Diagnosis",), ("Normal", "Hyper", "Hypo"))
     return load(source, return_X_y, as_frame)
 
 
@@ -225,8 +223,6 @@ def load_gvhd(subset: str = "positive", *, return_X_y: bool = False, as_frame: b
     """
     names = {"positive": "GvHD.pos.csv.gz", "control": "GvHD.control.csv.gz"}
     if subset not in names:
-        raise ValueError(
-            f"subset={subset!r} must be 'positive' or 'control'; choose one of the two patients."
-        )
+        raise ValueError(f"subset={subset!r} must be 'positive' or 'control'; choose one of the two patients.")
     source = Source("gvhd", ("CD4", "CD8b", "CD3", "CD8"), file=names[subset])
     return load(source, return_X_y, as_frame)

@@ -95,17 +95,13 @@ def simulate_many_to_one(radius: float, n_samples: int, *, random_state: Seed = 
         raise ValueError(f"radius={radius!r} must be positive and finite; 3, 5 and 10 show the effect.")
     means = np.array([[-radius], [radius], [10 * radius]])
     start = np.array([[0.0], [10 * radius - 1], [10 * radius + 1]])
-    X, labels = simulate_gaussian_mixture(
-        n_samples, np.full(3, 1 / 3), means, [[1.0]], random_state=random_state
-    )
+    X, labels = simulate_gaussian_mixture(n_samples, np.full(3, 1 / 3), means, [[1.0]], random_state=random_state)
     return Bunch(data=X, target=labels, means=means, start=start)
 
 
 def _valid_count(n_samples: int) -> int:
     if not isinstance(n_samples, Integral) or n_samples < 1:
-        raise ValueError(
-            f"n_samples={n_samples!r} must be an integer of at least 1; pass the number of draws."
-        )
+        raise ValueError(f"n_samples={n_samples!r} must be an integer of at least 1; pass the number of draws.")
     return int(n_samples)
 
 

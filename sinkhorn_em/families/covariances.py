@@ -170,9 +170,7 @@ class TiedSpherical(Structure):
 
 
 #: structures by name
-STRUCTURES: dict[str, type[Structure]] = {
-    s.name: s for s in (Full, Tied, Diag, TiedDiag, Spherical, TiedSpherical)
-}
+STRUCTURES: dict[str, type[Structure]] = {s.name: s for s in (Full, Tied, Diag, TiedDiag, Spherical, TiedSpherical)}
 
 
 def _per_component(mass: Floats, scatter: Floats) -> Floats:

@@ -103,7 +103,8 @@ def check_sample_weight(sample_weight: Any, n: int) -> Floats:
     """Row masses (n,) of sum 1 from frequency weights."""
     if sample_weight is None:
         return np.full(n, 1 / n)
-    w = np.full(n, float(sample_weight)) if np.ndim(sample_weight) == 0 else np.asarray(sample_weight, np.float64)
+    w = np.asarray(sample_weight, np.float64)
+    w = np.full(n, w) if w.ndim == 0 else w
     if w.shape != (n,):
         raise ValueError(f"sample_weight has shape {w.shape}; it must be ({n},), one weight per row of X")
     if not np.isfinite(w).all() or (w < 0).any():

@@ -233,7 +233,7 @@ class GaussianMixture(PredictionMixin, DensityMixin, BaseEstimator):
             means, covariances, weights = self.means_, self.covariances_, self.weights_
         elif self.precisions_init is not None:
             covariances = self._covariances_from_precisions(K, d)
-        rows = distinct_rows(X, row_mass)
+        rows = distinct_rows(X, Z, row_mass)
         if means is not None:
             means = coordinates._apply((means - coordinates.shift).T).T
         if warm or (self.precisions_init is not None and means is not None):
