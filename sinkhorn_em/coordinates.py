@@ -100,7 +100,7 @@ def _whitening(C: Floats) -> tuple[Floats, bool]:
     """The symmetric square root of the inverse correlation matrix, times the inverse standard deviations."""
     sd = np.sqrt(np.where(np.diagonal(C) > 0, np.diagonal(C), 1.0))
     eigenvalues, V = np.linalg.eigh(C / np.outer(sd, sd))
-    largest = max(float(eigenvalues[-1]), np.finfo(float).tiny)
+    largest = float(eigenvalues[-1]) if eigenvalues[-1] > 0 else 1.0
     safe = np.where(eigenvalues > DEGENERATE * largest, eigenvalues, largest)
     return (V / np.sqrt(safe)) @ V.T / sd, bool(safe.min() < ROUGH * largest)
 

@@ -16,6 +16,7 @@ from threadpoolctl import ThreadpoolController
 
 from ._typing import Floats, Integers
 
+KMEANS_RUNS, SMALL = 5, 50_000  # k-means is run several times where that takes milliseconds (rows times components)
 METHODS = ("kmeans", "k-means++", "random", "random_from_data")
 
 
@@ -58,7 +59,8 @@ def start_responsibilities(
         return R / R.sum(axis=1, keepdims=True)
     with _controller().limit(limits=1):  # several threads would sum in any order
         if method == "kmeans":
-            fit = KMeans(K, n_init=1, random_state=rng).fit(Z, sample_weight=mass * m)
+            runs = KMEANS_RUNS if m * K <= SMALL else 1
+            fit = KMeans(K, n_init=runs, random_state=rng).fit(Z, sample_weight=mass * m)
             return np.eye(K)[fit.labels_]
         if method == "k-means++":
             centres = kmeans_plusplus(Z, K, sample_weight=mass * m, random_state=rng)[0]

@@ -28,7 +28,7 @@ def check_options(estimator: Any) -> None:
     _one_of("covariance_type", estimator.covariance_type, STRUCTURES)
     _one_of("init_params", estimator.init_params, METHODS)
     reg = estimator.reg_covar
-    if reg != "scale" and not (isinstance(reg, Real) and reg >= 0):
+    if reg != "scale" and not (isinstance(reg, Real) and 0 <= reg < np.inf):
         raise ValueError(
             f"reg_covar is {reg!r}; it must be 'scale' (relative to the data) or a number >= 0 added to variances"
         )

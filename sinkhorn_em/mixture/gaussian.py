@@ -25,7 +25,7 @@ from ..ot import ColumnRule
 from ..ot.newton import Solution, Tolerances
 from . import checks, storage
 from .prediction import PredictionMixin
-from .schedule import Outcome, Schedule, Start, run_start
+from .schedule import Outcome, Schedule, Start, better, run_start
 
 RELATIVE_FLOOR = 1e-9  # smallest component variance, as a share of the data's variance in the same direction
 COORDINATES = {"full": "whitened", "tied": "whitened", "diag": "scaled", "tied_diag": "scaled"}
@@ -50,8 +50,9 @@ class GaussianMixture(PredictionMixin, DensityMixin, BaseEstimator):
         How strongly the E-step holds the column masses at the weights: 0 is EM, 1 Sinkhorn-EM, between them KL-relaxed.
     weights : "learned", "uniform" or array (K,), default "learned"
         "learned" with tau > 0: at most 30 iterations with the weights held (uniform, or `weights_init`) and the covariance pooled,
-        then EM with free weights to the maximum-likelihood estimate of the basin found. Prescribed weights are kept: the same
-        burn-in, then Sinkhorn-EM to convergence.
+        then EM with free weights to the maximum-likelihood estimate of the basin found; EM from the same start is run as well,
+        and the better of the two is kept, so the result is never worse than EM's. Prescribed weights are kept: the same burn-in,
+        then Sinkhorn-EM to convergence.
     trim : float in [0, 1), default 0.0
         Share of the rows, the worst fitted, that is left out (partial transport).
     size_bounds : pair (lower, upper), optional
@@ -64,7 +65,7 @@ class GaussianMixture(PredictionMixin, DensityMixin, BaseEstimator):
     max_iter : int, default 500
         M-steps after the burn-in.
     n_init : int, default 1
-        Starts; the one with the best bound is kept.
+        Starts; the one with the best bound is kept (among those without a collapsed or emptied component, if there are any).
     init_params : {"kmeans", "k-means++", "random_from_data", "random"}
         Starts are drawn in centred and rescaled coordinates over distinct rows: units, row order and duplicates do not matter.
     weights_init, means_init, precisions_init : arrays, optional
@@ -95,7 +96,7 @@ class GaussianMixture(PredictionMixin, DensityMixin, BaseEstimator):
     marginal_error_ : float
         L1 error of the final plan's column masses.
     n_iter_, n_passes_ : int
-        M-steps and passes over the scores of the best start.
+        M-steps of the run that is reported, and passes over the scores of all runs.
     converged_ : bool
     n_features_in_, feature_names_in_
         As in scikit-learn.
@@ -268,8 +269,7 @@ class GaussianMixture(PredictionMixin, DensityMixin, BaseEstimator):
         with tqdm(disable=not self.verbose, desc="Sinkhorn-EM", unit="iteration") as bar:
             for attempt in range(n_init):
                 outcome = run_start(engine, schedule, start, rng, self._reporter(bar, attempt, n_init))
-                if best is None or outcome.bounds[-1] > best.bounds[-1]:
-                    best = outcome
+                best = outcome if best is None else better(best, outcome)
         assert best is not None
         return best
 
@@ -362,7 +362,10 @@ class GaussianMixture(PredictionMixin, DensityMixin, BaseEstimator):
     def load(cls, path: str | Path) -> GaussianMixture:
         """Read a mixture that `save` wrote."""
         content = storage.read(path, "GaussianMixture")
-        model, state = cls(**content["parameters"]), content["state"]
+        parameters, state = content["parameters"], content["state"]
+        if parameters["size_bounds"] is not None:
+            parameters["size_bounds"] = tuple(parameters["size_bounds"])
+        model = cls(**parameters)
         for name, value in content["fitted"].items():
             setattr(model, name, value)
         model._coordinates = Coordinates(*state["coordinates"])

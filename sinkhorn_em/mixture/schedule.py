@@ -1,7 +1,7 @@
 """From data to a fitted state: starts, burn-in, main phase, best of several.
 
 weights="learned", tau > 0:  Sinkhorn-EM with weights held and the covariance pooled (at most 30 iterations), then EM with free
-weights in the chosen structure. Prescribed weights: the same burn-in, then Sinkhorn-EM in the chosen structure. tau = 0: EM only.
+weights in the chosen structure; EM from the same start; the better of the two. Prescribed weights: the same burn-in, then Sinkhorn-EM in the chosen structure. tau = 0: EM only.
 """
 
 from __future__ import annotations
@@ -63,12 +63,24 @@ class Start(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """A finished start: the fit of its last phase, and the trace over all phases."""
+    """A finished run: the fit of its last phase, the trace over all its phases, and the passes that it and its rivals took."""
 
     fit: Fit
     bounds: list[float]
     n_iter: int
     n_passes: int
+
+    @property
+    def sound(self) -> bool:
+        """No component collapsed or lost its rows: its likelihood is not that of a spike."""
+        parameters = self.fit.state.parameters
+        return not (parameters.covariances.held.any() or parameters.retired.any())
+
+
+def better(a: Outcome, b: Outcome) -> Outcome:
+    """The one to keep, a sound one if there is one, with the passes of both; a on ties."""
+    best = b if (b.sound, b.bounds[-1]) > (a.sound, a.bounds[-1]) else a
+    return best._replace(n_passes=a.n_passes + b.n_passes)
 
 
 def run_start(
@@ -78,38 +90,46 @@ def run_start(
     rng: np.random.RandomState,
     report: Callable[[int, float], None] | None = None,
 ) -> Outcome:
-    """Run all phases from one start."""
-    first = schedule.first if schedule.burn_in else schedule.main
-    state = _initial_state(engine, first, start, rng)
-    held = schedule.burn_in_weights if schedule.burn_in else schedule.weights
-    if held is not None:
-        state = state._replace(weights=held)
-    elif start.weights is not None:
-        state = state._replace(weights=start.weights)
+    """Run all phases from one start; where weights are learned, EM from the same start as well: the result is never worse."""
+    log_R = None if start.given is not None else _log_responsibilities(start, rng)
+
+    def run(phases: list[Phase], weights: Floats | None) -> Outcome:
+        state, bounds, n_iter, n_passes = _initial_state(engine, phases[0], start, log_R, weights), [], 0, 0
+        for phase in phases:
+            fit = run_phase(engine, phase, state, report)
+            state, bounds = fit.state, bounds + fit.bounds
+            n_iter, n_passes = n_iter + fit.n_iter, n_passes + fit.n_passes
+        return Outcome(fit, bounds, n_iter, n_passes)
+
     if not schedule.burn_in:
-        fit = run_phase(engine, first, state, report)
-        return Outcome(fit, fit.bounds, fit.n_iter, fit.n_passes)
-    warm = run_phase(engine, first, state, report)
-    fit = run_phase(engine, schedule.main, warm.state, report)
-    bounds = warm.bounds + fit.bounds
-    return Outcome(fit, bounds, warm.n_iter + fit.n_iter, warm.n_passes + fit.n_passes)
+        return run([schedule.main], schedule.weights)
+    warm = run([schedule.first, schedule.main], schedule.burn_in_weights)
+    if schedule.weights is not None:
+        return warm
+    return better(warm, run([schedule.main], None))
 
 
-def _initial_state(engine: Engine, phase: Phase, start: Start, rng: np.random.RandomState) -> State:
+def _initial_state(engine: Engine, phase: Phase, start: Start, log_R: Floats | None, weights: Floats | None) -> State:
+    """Parameters as given, or from responsibilities (n, K); ``weights`` overrule those of the start."""
     K = start.n_components
     if start.given is not None:
-        weights = np.full(K, 1 / K) if start.weights is None else start.weights
-        return State(start.given, weights, np.zeros(len(phase.rule.extend(weights))))
-    rows = start.rows
-    if start.means is not None:
-        R = nearest(start.Z[rows.index], start.means)
+        state = State(start.given, np.full(K, 1 / K), np.zeros(len(phase.rule.extend(np.ones(K)))))
     else:
-        R = start_responsibilities(start.Z[rows.index], rows.mass, K, start.method, rng)
+        assert log_R is not None
+        state = start_state(engine, phase.family, [log_R], phase.rule)
+    if start.means is not None:
+        state = state._replace(parameters=state.parameters._replace(means=start.means))
+    weights = start.weights if weights is None else weights
+    return state if weights is None else state._replace(weights=weights)
+
+
+def _log_responsibilities(start: Start, rng: np.random.RandomState) -> Floats:
+    """(n, K): drawn over distinct rows, or the nearest of the means given."""
+    rows = start.rows
+    Z = start.Z[rows.index]
+    if start.means is not None:
+        R = nearest(Z, start.means)
+    else:
+        R = start_responsibilities(Z, rows.mass, start.n_components, start.method, rng)
     with np.errstate(divide="ignore"):
-        log_R = np.log(R)
-    spread = np.empty((K, len(start.Z)))
-    np.take(log_R.T, rows.inverse, axis=1, out=spread)
-    state = start_state(engine, phase.family, [spread.T], phase.rule)
-    if start.means is None:
-        return state
-    return state._replace(parameters=state.parameters._replace(means=start.means))
+        return np.log(R).T.take(rows.inverse, axis=1).T
