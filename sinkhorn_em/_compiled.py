@@ -56,7 +56,7 @@ def _to_bits(typingctx: Any, x: Any) -> Any:
 @inlined
 def _power_of_two(t):
     """2^k from t = k + 1.5 * 2^52, whose low bits are those of k; k = -1023 gives exactly 0."""
-    return _from_bits((_to_bits(t) + 1023) << 52)
+    return _from_bits((_to_bits(t) + 1023) << 52)  # type: ignore[call-arg]
 
 
 @inlined
@@ -84,7 +84,7 @@ def exp_nonpositive(x):
 @inlined
 def log_positive(x):
     """log(x) for normal x > 0, absolute error 3e-16 max(1, |log x|): exponent bits plus 2 atanh((m - 1)/(m + 1))."""
-    shifted = _to_bits(x) - _SQRT_HALF_BITS
+    shifted = _to_bits(x) - _SQRT_HALF_BITS  # type: ignore[call-arg]
     k = shifted >> 52
     m = _from_bits(_to_bits(x) - (k << 52))  # in [sqrt(1/2), sqrt(2))
     s = (m - 1.0) / (m + 1.0)
@@ -202,7 +202,7 @@ def set_num_threads(n_threads: int | None) -> None:
 
 def get_num_threads() -> int:
     """Number of threads that kernels use."""
-    return _n_threads or numba.config.NUMBA_NUM_THREADS
+    return _n_threads or int(numba.config.NUMBA_NUM_THREADS)  # type: ignore[attr-defined]
 
 
 def tile_rows(n_columns: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,18 +12,23 @@ Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
 
 
-class Start(NamedTuple):
-    """Where a fit begins: one responsibility per distinct row and component."""
-
-    responsibilities: Floats  # (n, K)
-
-
 class RowPlan(Protocol):
     """The plan of some rows, as a family sees it: scores, the offset added to them, and the rows' masses."""
 
-    scores: Floats  # (n, K)
-    offset: Floats  # (K,) or (K + 1,) with a virtual column
-    row_mass: Floats  # (n,)
+    @property
+    def scores(self) -> Floats:
+        """(n, K)."""
+        ...
+
+    @property
+    def offset(self) -> Floats:
+        """(K,), or (K + 1,) with a virtual column."""
+        ...
+
+    @property
+    def row_mass(self) -> Floats:
+        """(n,)."""
+        ...
 
     @property
     def matrix(self) -> Floats:

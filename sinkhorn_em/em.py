@@ -27,7 +27,7 @@ from .ot.solve import offset_of, solve_masses
 TIGHT = 1e-9  # L1 error of the column masses at the end of a fit
 LOOSE = 1e-4  # largest error allowed while parameters move
 SHARE_OF_GAIN = 0.01  # an E-step may be off by this share of the last gain in the bound: the bound still rises
-TIGHT_GAP, LOOSE_GAP = 1e-12, 1e-6  # error of the bound itself, nats per row
+TIGHT_GAP, LOOSE_GAP = 1e-12, 1e-8  # error of the bound itself, nats per row
 RELATIVE, MOST_RELATIVE = 1e3, 0.1  # error of log(c/b) allowed, as a multiple of the L1 error; at most
 
 

@@ -23,7 +23,7 @@ METHODS = ("kmeans", "k-means++", "random", "random_from_data")
 class DistinctRows(NamedTuple):
     """The distinct rows of positive mass, in an order that is a function of the data alone."""
 
-    index: Integers  # (m,) one row each
+    rows: Integers  # (m,) one row each
     inverse: Integers  # (n,) where every row went; rows of mass 0 went to 0
     mass: Floats  # (m,)
 
@@ -46,7 +46,7 @@ def distinct_rows(X: Any, Z: Floats, row_mass: Floats) -> DistinctRows:
     rank[by_length] = np.arange(len(by_length))
     inverse = np.zeros(len(X), np.int64)
     inverse[rows[order]] = rank[group]
-    return DistinctRows(index[by_length], inverse, np.bincount(rank[group], row_mass[rows[order]]))
+    return DistinctRows(index[by_length], inverse, np.bincount(rank[group], row_mass[rows[order]]).astype(np.float64))
 
 
 def start_responsibilities(

@@ -21,14 +21,14 @@ def check_options(estimator: Any) -> None:
         value = getattr(estimator, name)
         if not isinstance(value, Integral) or value < least:
             raise ValueError(f"{name} is {value!r}; it must be an integer of at least {least}")
-    if not isinstance(estimator.tol, Real) or not estimator.tol >= 0:
+    if not isinstance(estimator.tol, Real) or not float(estimator.tol) >= 0:
         raise ValueError(
             f"tol is {estimator.tol!r}; it must be a number >= 0: the gain in nats per row that ends the fit"
         )
     _one_of("covariance_type", estimator.covariance_type, STRUCTURES)
     _one_of("init_params", estimator.init_params, METHODS)
     reg = estimator.reg_covar
-    if reg != "scale" and not (isinstance(reg, Real) and 0 <= reg < np.inf):
+    if reg != "scale" and not (isinstance(reg, Real) and 0 <= float(reg) < np.inf):
         raise ValueError(
             f"reg_covar is {reg!r}; it must be 'scale' (relative to the data) or a number >= 0 added to variances"
         )
@@ -51,7 +51,7 @@ def check_rule(tau: Any, trim: float, size_bounds: Any, K: int) -> ColumnRule:
         rule: ColumnRule = BoundedMass(_numbers("size_bounds", lower), _numbers("size_bounds", upper))
     else:
         rule = rule_for_tau(_numbers("tau", tau))
-    if not isinstance(trim, Real) or not 0 <= trim < 1:
+    if not isinstance(trim, Real) or not 0 <= float(trim) < 1:
         raise ValueError(f"trim is {trim!r}; it must lie in [0, 1): the share of rows left out of the fit")
     if trim:
         rule = VirtualColumn(float(trim), rule)

@@ -16,7 +16,7 @@ from tqdm import tqdm
 
 from .._typing import Floats, Integers
 from ..coordinates import Coordinates, fit_coordinates
-from ..em import TIGHT, RELATIVE, State, e_step, score
+from ..em import RELATIVE, TIGHT, State, e_step, score
 from ..engines import InMemory
 from ..families.covariances import STRUCTURES, Covariances, Regularisation
 from ..families.gaussian import Gaussian, GaussianParameters
@@ -258,7 +258,7 @@ class GaussianMixture(PredictionMixin, DensityMixin, BaseEstimator):
             symmetric = np.allclose(precisions, np.swapaxes(precisions, -1, -2))
             if not symmetric or not (np.linalg.eigvalsh(precisions) > 0).all():
                 raise ValueError("precisions_init must be symmetric and positive-definite matrices")
-            return np.linalg.inv(precisions)
+            return np.asarray(np.linalg.inv(precisions), np.float64)
         if not (precisions > 0).all():
             raise ValueError("precisions_init must be positive")
         return 1 / precisions

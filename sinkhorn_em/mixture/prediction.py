@@ -11,7 +11,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._typing import Floats, Integers
-from ..ot import Plan, RowsPlan, solve_plan
+from ..coordinates import Coordinates
+from ..ot import ColumnRule, Plan, RowsPlan, solve_plan
 from ..ot.kernel import log_normalisers
 from .checks import check_sample_weight
 from .rounding import round_plan, sizes_from_weights
@@ -21,6 +22,16 @@ CHUNK = 1 << 16  # rows scored at a time
 
 class PredictionMixin:
     """Methods of a fitted mixture that need its family, its parameters in the fit's coordinates, and its weights."""
+
+    weights: Any
+    weights_: Floats
+    random_state: Any
+    _family: Any
+    _parameters: Any
+    _coordinates: Coordinates
+
+    def _rule(self) -> ColumnRule:
+        raise NotImplementedError
 
     def predict(self, X: Any) -> Integers:
         """Component of the highest posterior probability at the nominal weights, (n,): one row's label depends on no other row."""

@@ -9,9 +9,10 @@ from scipy.sparse import csr_array
 from .._typing import Floats, Integers
 from ..ot import solve_plan
 
-#: the plan is solved at a temperature this many times lower, so that only contested rows are left undecided
-SHARPNESS = 30.0
-CONTESTED = 1e-9
+SHARPNESS = 30.0  # the plan is solved at a temperature this many times lower: few rows stay undecided
+MARGIN = 20.0  # in units of that temperature: rows closer to a tie are contested
+FORBIDDEN = -1e300  # stands for -inf in the linear program
+ROUNDING = 1e-7  # of the largest score
 
 
 def sizes_from_weights(weights: Floats, n: int) -> Integers:
@@ -36,30 +37,33 @@ def round_plan(scores: Floats, counts: Integers) -> Integers:
             f"sizes is {counts.tolist()}; it must hold {K} counts >= 0 that sum to the number of rows, {n}"
         )
     counts = counts.astype(np.int64)
-    S = np.where(np.isfinite(scores), scores, -1e300) - scores.max(axis=1, keepdims=True)
-    plan = solve_plan(SHARPNESS * S, None, counts / n, tol=1e-6)
-    prices = np.where(counts > 0, -plan.potentials / SHARPNESS, np.inf)
-    with np.errstate(divide="ignore"):
-        prices = prices - np.where(counts > 0, np.log(counts / n) / SHARPNESS, 0.0)
-    margin = 20.0 / SHARPNESS
+    S = np.where(np.isfinite(scores), scores, FORBIDDEN) - scores.max(axis=1, keepdims=True)
+    prices = _prices(S, counts)
+    margin = MARGIN / SHARPNESS
     while True:
         reduced = S - prices
-        order = np.sort(reduced, axis=1)
-        contested = (order[:, -1] - order[:, -2] < margin) if K > 1 else np.zeros(n, bool)
         labels = np.argmax(reduced, axis=1)
+        ranked = np.sort(reduced, axis=1)
+        contested = ranked[:, -1] - ranked[:, max(K - 2, 0)] < margin
         left = counts - np.bincount(labels[~contested], minlength=K)
-        if (left >= 0).all() and left.sum() == contested.sum():
-            if not contested.any():
+        if contested.all() or ((left >= 0).all() and left.sum() == contested.sum()):
+            if contested.any():
+                labels[contested], inner = _assign(S[contested], left)
+                prices = np.where(left > 0, inner - (inner - prices)[left > 0].mean(), prices)
+            regret = (S - prices).max(axis=1) - (S - prices)[np.arange(n), labels]
+            if contested.all() or regret.max() <= ROUNDING * max(1.0, float(np.abs(S[S > FORBIDDEN / 2]).max())):
                 return labels
-            inner, inner_prices = _assign(S[contested], left)
-            labels[contested] = inner
-            best = (S - inner_prices).max(axis=1) - (S - inner_prices)[np.arange(n), labels]
-            if best.max() <= 1e-7 * max(1.0, float(np.abs(S[np.isfinite(S)]).max())) or contested.all():
-                return labels
-            prices = inner_prices
-        if contested.all():
-            return labels
         margin *= 4.0
+
+
+def _prices(S: Floats, counts: Integers) -> Floats:
+    """Column prices of the nearly hard plan with these counts: its argmax has nearly these counts."""
+    n = counts.sum()
+    plan = solve_plan(SHARPNESS * S, None, counts / n, tol=1e-6)
+    used = counts > 0
+    prices = np.full(len(counts), np.inf)
+    prices[used] = -(plan.potentials[used] + np.log(counts[used] / n)) / SHARPNESS
+    return prices
 
 
 def _assign(S: Floats, counts: Integers) -> tuple[Integers, Floats]:
@@ -75,6 +79,6 @@ def _assign(S: Floats, counts: Integers) -> tuple[Integers, Floats]:
     result = linprog(-S[:, open_columns].ravel(), A_eq=A, b_eq=b, method="highs-ds")
     if not result.success:
         raise RuntimeError(f"the assignment program was not solved: {result.message}")
-    prices = np.full(K, np.inf)
+    prices = np.zeros(K)
     prices[open_columns] = -result.eqlin.marginals[n:]
     return open_columns[np.argmax(result.x.reshape(n, k), axis=1)], prices

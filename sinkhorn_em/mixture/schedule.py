@@ -1,7 +1,8 @@
 """From data to a fitted state: starts, burn-in, main phase, best of several.
 
-weights="learned", tau > 0:  Sinkhorn-EM with weights held and the covariance pooled (at most 30 iterations), then EM with free
-weights in the chosen structure; EM from the same start; the better of the two. Prescribed weights: the same burn-in, then Sinkhorn-EM in the chosen structure. tau = 0: EM only.
+weights="learned", tau > 0: Sinkhorn-EM with weights held and the covariance pooled (at most 30 iterations), then EM with free
+weights in the chosen structure; EM from the same start as well; the better of the two. Prescribed weights: the same burn-in, then
+Sinkhorn-EM in the chosen structure. tau = 0: EM only.
 """
 
 from __future__ import annotations
@@ -94,7 +95,9 @@ def run_start(
     log_R = None if start.given is not None else _log_responsibilities(start, rng)
 
     def run(phases: list[Phase], weights: Floats | None) -> Outcome:
-        state, bounds, n_iter, n_passes = _initial_state(engine, phases[0], start, log_R, weights), [], 0, 0
+        state = _initial_state(engine, phases[0], start, log_R, weights)
+        bounds: list[float] = []
+        n_iter, n_passes = 0, 0
         for phase in phases:
             fit = run_phase(engine, phase, state, report)
             state, bounds = fit.state, bounds + fit.bounds
@@ -126,7 +129,7 @@ def _initial_state(engine: Engine, phase: Phase, start: Start, log_R: Floats | N
 def _log_responsibilities(start: Start, rng: np.random.RandomState) -> Floats:
     """(n, K): drawn over distinct rows, or the nearest of the means given."""
     rows = start.rows
-    Z = start.Z[rows.index]
+    Z = start.Z[rows.rows]
     if start.means is not None:
         R = nearest(Z, start.means)
     else:

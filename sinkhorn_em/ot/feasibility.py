@@ -28,7 +28,7 @@ class InfeasibleMarginalsError(ValueError):
 def check_feasible(finite: Booleans, row_mass: Floats, lower: Floats, upper: Floats) -> None:
     """Raise `InfeasibleMarginalsError` unless some plan supported on ``finite`` (n, K) has lower <= c <= upper."""
     patterns, inverse = np.unique(finite[row_mass > 0], axis=0, return_inverse=True)
-    supply = np.bincount(inverse.ravel(), row_mass[row_mass > 0], minlength=len(patterns))
+    supply = np.bincount(inverse.ravel(), row_mass[row_mass > 0], minlength=len(patterns)).astype(np.float64)
     flow, full = _max_flow(patterns, supply, lower)
     if flow < lower.sum() - _SLACK:
         starved = np.flatnonzero(~full & (lower > 0))

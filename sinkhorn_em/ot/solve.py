@@ -174,7 +174,7 @@ def _check_scores(scores: Any) -> Floats:
         S = S.astype(np.float64)
     top = S.max()
     if not top < np.inf:
-        row, column = (int(i) for i in np.argwhere(~(S < np.inf))[0])
+        row, column = (int(i) for i in np.argwhere(~(np.inf > S))[0])
         raise ValueError(
             f"scores[{row}, {column}] is {S[row, column]}; scores must be finite or -inf: remove the row, or use -inf to "
             "forbid the pair"

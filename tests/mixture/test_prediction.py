@@ -89,9 +89,23 @@ def test_balanced_labels_have_the_sizes_asked_for():
         model.balanced_predict(X, sizes=[1, 2, 3, 4])
 
 
-def test_balanced_labels_of_far_clusters_and_of_many_rows_have_exact_sizes():
+@pytest.mark.parametrize("separation", [1, 5, 40, 1000])
+def test_balanced_labels_of_clusters_at_any_distance_are_optimal(separation):
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(20_000, 2)) + 40 * rng.integers(0, 3, size=(20_000, 1))
+    n, centres = 1200, separation * np.array([0.0, 1.0, 2.0])
+    X = rng.normal(size=n) + rng.choice(centres, n)
+    scores = -0.5 * (X[:, None] - centres) ** 2
+    counts = np.array([400, 400, 400])
+    labels = round_plan(scores, counts)
+    np.testing.assert_array_equal(np.bincount(labels), counts)
+    replicated = np.repeat(scores, counts, axis=1)
+    rows, columns = linear_sum_assignment(-replicated)
+    assert scores[np.arange(n), labels].sum() == pytest.approx(replicated[rows, columns].sum(), rel=1e-10)
+
+
+def test_many_rows_are_balanced_at_once():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200_000, 2)) + 40 * rng.integers(0, 3, size=(200_000, 1))
     model = GaussianMixture(3, weights="uniform", random_state=0).fit(X)
     counts = np.bincount(model.balanced_predict(X), minlength=3)
     assert counts.max() - counts.min() <= 1

@@ -1,0 +1,80 @@
+"""A virtual column: partial transport, trimming, noise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..._typing import Booleans, Floats
+from .base import ColumnRule
+from .bounded import BoundedMass
+from .marginals import FixedMass
+
+
+@dataclass(frozen=True)
+class VirtualColumn(ColumnRule):
+    """One more column of constant score and fixed mass m; the others follow ``rule`` with masses (1 - m) b.
+
+    Partial transport: the share m of the rows that fit worst is left out (trimming), or is noise.
+    """
+
+    mass: float
+    rule: ColumnRule = field(default_factory=FixedMass)
+
+    @property
+    def released(self) -> ColumnRule:
+        return VirtualColumn(self.mass, self.rule.released)
+
+    @property
+    def invariant(self) -> bool:  # type: ignore[override]
+        return self.rule.invariant
+
+    def check(self, n_columns: int) -> None:
+        if not 0 < self.mass < 1:
+            raise ValueError(f"mass of the virtual column is {self.mass}; it must lie strictly between 0 and 1")
+        if isinstance(self.rule, BoundedMass):
+            low, high = self.rule._bounds(n_columns)
+            if low.sum() > 1 - self.mass + 1e-12 or high.sum() < 1 - self.mass - 1e-12:
+                raise ValueError(f"bounds cannot be met with {1 - self.mass:.6g} of the mass left: widen them")
+            return
+        self.rule.check(n_columns)
+
+    def restrict(self, active: Booleans) -> ColumnRule:
+        return VirtualColumn(self.mass, self.rule.restrict(active[:-1]))
+
+    def extend(self, b: Floats) -> Floats:
+        return np.append((1 - self.mass) * b, self.mass)
+
+    def penalty(self, g: Floats, b: Floats) -> float:
+        return self.rule.penalty(g[:-1], b[:-1]) - self.mass * float(g[-1])
+
+    def target(self, g: Floats, b: Floats, c: Floats) -> Floats:
+        return np.append(self.rule.target(g[:-1], b[:-1], c[:-1]), self.mass)
+
+    def curvature(self, g: Floats, b: Floats) -> Floats:
+        return np.append(self.rule.curvature(g[:-1], b[:-1]), 0.0)
+
+    def movable(self, g: Floats, b: Floats, c: Floats) -> Booleans:
+        return np.append(self.rule.movable(g[:-1], b[:-1], c[:-1]), True)
+
+    def step_norm(self, d: Floats) -> float:
+        return max(float(d.max() - d.min()), self.rule.step_norm(d[:-1]))
+
+    def clip(self, g: Floats, d: Floats) -> Floats:
+        return np.append(self.rule.clip(g[:-1], d[:-1]), d[-1])
+
+    def translate(self, g: Floats, b: Floats) -> Floats:
+        if self.invariant:
+            return g - b @ g
+        return g
+
+    def mass_bounds(self, b: Floats) -> tuple[Floats, Floats]:
+        lower, upper = self.rule.mass_bounds(b[:-1])
+        return np.append(lower, self.mass), np.append(upper, self.mass)
+
+    def scale(self, g: Floats, b: Floats, c: Floats) -> Floats:
+        return np.append(self.rule.scale(g[:-1], b[:-1], c[:-1]), g[-1] + np.log(self.mass / c[-1]))
+
+    def divergence(self, b: Floats, c: Floats) -> float:
+        return self.rule.divergence(b[:-1], c[:-1])
