@@ -6,6 +6,7 @@ K x ``tile_rows(K)`` entries is worked on in the cache, vectorised over rows.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -22,9 +23,6 @@ from .._compiled import (
 )
 from .._typing import Floats
 
-FULL_GRAM_COLUMNS = 64  # up to here the Gram matrix costs no more than the exponentials
-LEAST_GRAM_ROWS = 20_000  # a sub-sampled Gram matrix keeps at least this many rows
-
 
 class Evaluation(NamedTuple):
     """The smooth part of the semi-dual at one offset, sum_i a_i lse_k(S_ik + offset_k), with its derivatives."""
@@ -35,22 +33,22 @@ class Evaluation(NamedTuple):
 
 
 @kernel
-def fused_pass(scores, row_mass, offset, start, stop, tile, gram_rows, temperature, value, mass, gram):
+def fused_pass(scores, row_mass, offset, start, stop, tile, temperature, value, mass, gram):
     """Rows start..stop: value[0] = sum_i a_i lse_k(S_ik + offset_k), mass = sum_i a_i R_i, gram = sum_i a_i R_i' R_i.
 
-    ``gram_rows`` of every tile enter the Gram matrix (0: none), accumulated in single precision within a tile: it steers
-    the Newton step, whose acceptance uses the exact value and masses. Its diagonal is not needed, and set to 0. At a
-    ``temperature`` above 1 it is that of softmax((S + offset) / temperature), over the temperature: the curvature of F averaged
-    over steps of that size.
+    The Gram matrix is accumulated in single precision within a tile: it steers the Newton step, whose acceptance uses the exact
+    value and masses. Its diagonal is not needed, and set to 0. At a ``temperature`` above 1 it is that of
+    softmax((S + offset) / temperature), over the temperature: the curvature of F averaged over steps of that size. At temperature
+    0 it is left out.
     """
     K = offset.shape[0]
     R = np.empty((K, tile))
-    R32, Q32 = np.empty((K, tile), np.float32), np.empty((K, tile), np.float32)
+    V = np.empty((K, tile), np.float32)
     top, total, lse = np.empty(tile), np.empty(tile), np.empty(tile)
     mass[:] = 0.0
     gram[:] = 0.0
-    accumulated, all_mass, gram_mass = 0.0, 0.0, 0.0
-    scale = row_mass.shape[0]
+    accumulated = 0.0
+    scale = row_mass.shape[0]  # single precision is kept away from underflow: masses are about 1/n
     for i0 in range(start, stop, tile):
         m = min(tile, stop - i0)
         softmax_tile(scores, offset, 1.0, i0, m, R, top, total)
@@ -58,7 +56,6 @@ def fused_pass(scores, row_mass, offset, start, stop, tile, gram_rows, temperatu
         a = row_mass[i0 : i0 + m]
         for j in range(m):
             accumulated += a[j] * lse[j]
-            all_mass += a[j]
             total[j] = 1.0 / total[j] if total[j] > 0.0 else 0.0
             lse[j] = a[j] * total[j]
         for k in range(K):
@@ -66,25 +63,21 @@ def fused_pass(scores, row_mass, offset, start, stop, tile, gram_rows, temperatu
             for j in range(m):
                 c += row[j] * lse[j]
             mass[k] += c
-        g = min(m, gram_rows)
-        if g > 0 and temperature > 1.0:
-            softmax_tile(scores, offset, 1.0 / temperature, i0, g, R, top, total)
-            for j in range(g):
+        if temperature > 1.0:
+            softmax_tile(scores, offset, 1.0 / temperature, i0, m, R, top, total)
+            for j in range(m):
                 total[j] = 1.0 / total[j] if total[j] > 0.0 else 0.0
-                lse[j] = a[j] * total[j]
-        for j in range(g):
-            gram_mass += a[j]
-            lse[j] *= scale
-        if g > 0:
+        if temperature > 0.0:
+            for j in range(m):
+                total[j] *= math.sqrt(scale * a[j])
             for k in range(K):
-                row, r32, q32 = R[k], R32[k], Q32[k]
-                for j in range(g):
-                    r32[j] = row[j] * total[j]
-                    q32[j] = row[j] * lse[j]
-            add_products(R32, Q32, g, gram, True)
+                row, v = R[k], V[k]
+                for j in range(m):
+                    v[j] = row[j] * total[j]
+            add_products(V, V, m, gram, True)
     value[0] = accumulated
-    if gram_mass > 0.0:
-        gram *= all_mass / (gram_mass * scale * temperature)
+    if temperature > 0.0:
+        gram /= scale * max(temperature, 1.0)
         mirror(gram)
         for k in range(K):
             gram[k, k] = 0.0
@@ -123,7 +116,6 @@ def evaluate(scores: Floats, row_mass: Floats, offset: Floats, temperature: floa
     n, K = scores.shape[0], len(offset)
     blocks, tile = n_blocks(n, K, K * K + K + 1), tile_rows(K)
     value, mass, W = np.empty((blocks, 1)), np.empty((blocks, K)), np.empty((blocks, K, K))
-    gram_rows = _gram_rows(n, K, tile) if temperature else 0
 
     def task(block: int, start: int, stop: int) -> None:
         fused_pass(
@@ -133,8 +125,7 @@ def evaluate(scores: Floats, row_mass: Floats, offset: Floats, temperature: floa
             start,
             stop,
             tile,
-            gram_rows,
-            max(temperature, 1.0),
+            temperature,
             value[block],
             mass[block],
             W[block],
@@ -160,11 +151,3 @@ def log_normalisers(scores: Floats, offset: Floats) -> Floats:
     out, tile = np.empty(n), tile_rows(K)
     run_blocks(lambda block, i0, i1: normaliser_pass(scores.T, offset, i0, i1, tile, out), n, n_blocks(n, K, 1))
     return out
-
-
-def _gram_rows(n: int, K: int, tile: int) -> int:
-    """How many rows of a tile enter the Gram matrix: all, unless K is large and there are rows to spare."""
-    if K <= FULL_GRAM_COLUMNS:
-        return tile
-    share = max(FULL_GRAM_COLUMNS / K, min(1.0, LEAST_GRAM_ROWS / n))
-    return max(1, int(np.ceil(share * tile)))

@@ -58,6 +58,8 @@ INSIDE = 0.9  # a step shorter than this share of the radius is a full Newton st
 SMOOTHING = 0.05  # temperature of the overlaps per nat of the last step: above 1 from 20 nats on
 ROUNDING = 1e-14  # relative to |F|: predicted decreases below it cannot be seen in F
 TINY = 1e-300
+EIGEN_COLUMNS = 200  # up to here one eigendecomposition is cheaper than a few Cholesky factorisations
+SMALLEST_LOG_MU, FINE, COARSE = -34.0, 0.05, 1.0
 
 
 class _Point(NamedTuple):
@@ -170,19 +172,31 @@ def _within(H: Floats, D: Floats, r: Floats, norm: Callable[[Floats], float], ra
     d, info = dposv(system, r)[1:]
     if info == 0 and np.isfinite(d).all() and norm(d) <= radius:
         return d
+    solve = _eigen_solver(H, D, r) if len(D) <= EIGEN_COLUMNS else _cholesky_solver(H, D, r)
+    low, high = SMALLEST_LOG_MU, 0.0  # from rounding of the eigenvalues to the metric itself
+    while norm(solve(high)) > radius:
+        high += 3.0
+    if norm(solve(low)) <= radius:
+        return solve(low)
+    while high - low > (FINE if len(D) <= EIGEN_COLUMNS else COARSE):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if norm(solve(middle)) > radius else (low, middle)
+    return solve(high)
+
+
+def _eigen_solver(H: Floats, D: Floats, r: Floats) -> Callable[[float], Floats]:
+    """log mu -> (H + mu D)^-1 r, by one eigendecomposition of D^-1/2 H D^-1/2."""
     half = 1 / np.sqrt(D)
     eigenvalues, U = np.linalg.eigh(half[:, None] * H * half)
     eigenvalues, projected = np.maximum(eigenvalues, 0), U.T @ (half * r)
+    return lambda log_mu: half * (U @ (projected / (eigenvalues + np.exp(log_mu))))
 
-    def step(log_mu: float) -> Floats:
-        return half * (U @ (projected / (eigenvalues + np.exp(log_mu))))
 
-    low, high = -34.0, 0.0  # mu from rounding of the eigenvalues (about 1e-15) to the metric itself
-    while norm(step(high)) > radius:
-        high += 3.0
-    if norm(step(low)) <= radius:
-        return step(low)
-    while high - low > 0.05:
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if norm(step(middle)) > radius else (low, middle)
-    return step(high)
+def _cholesky_solver(H: Floats, D: Floats, r: Floats) -> Callable[[float], Floats]:
+    """The same by one Cholesky factorisation each."""
+
+    def solve(log_mu: float) -> Floats:
+        d, info = dposv(H + np.diag(np.exp(log_mu) * D), r)[1:]
+        return d if info == 0 else np.full_like(r, np.inf)
+
+    return solve
