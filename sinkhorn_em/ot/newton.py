@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg.lapack import dposv
 
-from .._typing import Floats
+from .._typing import Booleans, Floats
 from .columns import ColumnRule
 from .kernel import Evaluation
 
@@ -53,16 +53,19 @@ class Tolerances:
 
 FIRST_RADIUS = 2.0  # nats
 ACCEPT, GOOD, POOR = 1e-3, 0.5, 0.1  # ratios of actual to predicted decrease
+EMPTY = 1e-9  # of a column's prescribed mass: as good as none
 SHORTEST, LONGEST = 0.1, 0.6  # of a rejected step
 INSIDE = 0.9  # a step shorter than this share of the radius is a full Newton step
 SMOOTHING = 0.05  # temperature of the overlaps per nat of the last step: above 1 from 20 nats on
 ROUNDING = 1e-14  # relative to |F|: predicted decreases below it cannot be seen in F
 TINY = 1e-300
+SMALLEST_RADIUS = 1e-12  # nats
 EIGEN_COLUMNS = 200  # up to here one eigendecomposition is cheaper than a few Cholesky factorisations
 SMALLEST_LOG_MU, FINE, COARSE = -34.0, 0.05, 1.0
 
 
 class _Point(NamedTuple):
+    b: Floats
     g: Floats
     value: float
     mass: Floats
@@ -75,22 +78,24 @@ class _Point(NamedTuple):
         return float(np.abs(self.residual).sum())
 
 
-def relative_error(mass: Floats, target: Floats) -> float:
-    """max |log(c/t)| over columns with a positive target."""
-    wanted = target > 0
-    if not wanted.all():
-        mass, target = mass[wanted], target[wanted]
-    return float(np.abs(np.log(np.maximum(mass, TINY) / target)).max(initial=0.0))
+def relative_error(mass: Floats, target: Floats, b: Floats) -> float:
+    """max |log(c/t)|; masses below 1e-9 b count as nothing."""
+    nothing = EMPTY * b
+    return float(np.abs(np.log((mass + nothing) / (target + nothing))).max(initial=0.0))
 
 
 def solve_newton(one_pass: Pass, rule: ColumnRule, b: Floats, g: Floats, tolerances: Tolerances) -> Solution:
     """Minimise the semi-dual from potentials ``g`` (K,); ``one_pass(offset, temperature)`` evaluates its smooth part."""
     point = _evaluate(one_pass, rule, b, rule.translate(g, b))
-    passes, radius, stalled, gap = 1, FIRST_RADIUS, 0, np.nan
+    passes, radius, stalled, scaled, gap = 1, FIRST_RADIUS, 0, 0, np.nan
     while True:
         converged = _is_converged(point, tolerances)
         if converged and tolerances.gap == np.inf:
             return _solution(point, gap, passes, "converged")
+        if scaled < passes and rule.off_scale(point.g, b, point.mass) and passes < tolerances.max_passes:
+            point = _evaluate(one_pass, rule, b, rule.translate(rule.scale(point.g, b, point.mass), b))
+            passes, scaled = passes + 1, passes + 1  # every other pass at most
+            continue
         step, predicted, norm = _step(point, rule, b, radius)
         gap = predicted if norm < INSIDE * radius else np.nan
         if converged and gap <= tolerances.gap:
@@ -102,7 +107,7 @@ def solve_newton(one_pass: Pass, rule: ColumnRule, b: Floats, g: Floats, toleran
         trial = _evaluate(one_pass, rule, b, rule.translate(point.g + step, b), max(1.0, SMOOTHING * norm))
         passes += 1
         ratio = (point.value - trial.value) / max(predicted, TINY)
-        below_noise = predicted < ROUNDING * max(1.0, abs(point.value))
+        below_noise = abs(predicted) < ROUNDING * max(1.0, abs(point.value))
         if (below_noise and trial.error < point.error) or (not below_noise and ratio > ACCEPT):
             stalled = stalled + 1 if below_noise and trial.error > 0.5 * point.error else 0
             radius = _next_radius(radius, ratio, norm, below_noise)
@@ -128,41 +133,62 @@ def _evaluate(one_pass: Pass, rule: ColumnRule, b: Floats, g: Floats, temperatur
     e = one_pass(np.log(b) + g, temperature if rule.constrains else 0.0)
     target = rule.target(g, b, e.mass)
     gram = e.gram if e.gram is not None else np.zeros((len(g), len(g)))
-    return _Point(g, e.value + rule.penalty(g, b), e.mass, gram, target - e.mass, target)
+    return _Point(b, g, e.value + rule.penalty(g, b), e.mass, gram, target - e.mass, target)
 
 
 def _is_converged(point: _Point, tolerances: Tolerances) -> bool:
-    return point.error <= tolerances.marginal and relative_error(point.mass, point.target) <= tolerances.relative
+    return (
+        point.error <= tolerances.marginal and relative_error(point.mass, point.target, point.b) <= tolerances.relative
+    )
 
 
 def _solution(point: _Point, gap: float, passes: int, status: str) -> Solution:
-    relative = relative_error(point.mass, point.target)
+    relative = relative_error(point.mass, point.target, point.b)
     return Solution(point.g, point.mass, point.value, gap, point.error, relative, passes, status)
 
 
 def _step(point: _Point, rule: ColumnRule, b: Floats, radius: float) -> tuple[Floats, float, float]:
     """The step, the decrease that the quadratic model predicts for it, and its norm."""
-    d = np.zeros_like(point.g)
-    move = rule.movable(point.g, b, point.mass)
-    if not move.any() or not point.residual.any():
-        return d, 0.0, 0.0
     H = -point.gram
     H.flat[:: len(H) + 1] = point.gram.sum(axis=1) + rule.curvature(point.g, b)
+    while True:
+        d = _model_step(H, point, rule, b, radius)
+        predicted = float(point.residual @ d - 0.5 * d @ H @ d)
+        if predicted >= 0 or radius < SMALLEST_RADIUS:
+            return d, predicted, rule.step_norm(d)
+        radius /= 4  # potentials stopped at kinks that they would leave again: shorter steps reach fewer kinks
+
+
+def _model_step(H: Floats, point: _Point, rule: ColumnRule, b: Floats, radius: float) -> Floats:
+    """Minimise the model within the radius; potentials that would jump over a kink stop there, the others are solved for again."""
+    d = np.zeros_like(point.g)
+    free = rule.movable(point.g, b, point.mass)
     metric = np.maximum(np.maximum(point.target, point.mass), TINY)
-    if not move.all():
-        H, metric = H[np.ix_(move, move)], metric[move]
-    residual = point.residual[move]
+    while free.any() and point.residual.any():
+        d = _free_step(H, metric, point.residual, d, free, rule, radius)
+        stopped = rule.clip(point.g, d, point.mass)
+        crossing = free & (stopped != d)
+        if not crossing.any():
+            break
+        d, free = np.where(free & ~crossing, 0.0, stopped), free & ~crossing
+    return d
+
+
+def _free_step(
+    H: Floats, metric: Floats, r: Floats, d: Floats, free: Booleans, rule: ColumnRule, radius: float
+) -> Floats:
+    """d with its ``free`` entries solved for, the others held."""
+    held = r - H @ np.where(free, 0.0, d)
+    singular = rule.invariant and bool(free.all())
+    if not free.all():
+        H, metric, held = H[np.ix_(free, free)], metric[free], held[free]
 
     def full(part: Floats) -> Floats:
-        if rule.invariant:
-            part = part - metric @ part / metric.sum()
-        d[move] = part
-        return d
+        whole = d.copy()
+        whole[free] = part - metric @ part / metric.sum() if singular else part
+        return whole
 
-    part = _within(H, metric, residual, lambda part: rule.step_norm(full(part)), radius, rule.invariant)
-    d = rule.clip(point.g, full(part)).copy()
-    moved = d[move]
-    return d, float(residual @ moved - 0.5 * moved @ H @ moved), rule.step_norm(d)
+    return full(_within(H, metric, held, lambda part: rule.step_norm(full(part)), radius, singular))
 
 
 def _within(H: Floats, D: Floats, r: Floats, norm: Callable[[Floats], float], radius: float, singular: bool) -> Floats:

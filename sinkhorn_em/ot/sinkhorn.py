@@ -19,7 +19,7 @@ def solve_sinkhorn(one_pass: Pass, rule: ColumnRule, b: Floats, g: Floats, toler
     for n_passes in range(1, tolerances.max_passes + 1):
         e = one_pass(np.log(b) + g, 0.0)
         target = rule.target(g, b, e.mass)
-        error, relative = float(np.abs(target - e.mass).sum()), relative_error(e.mass, target)
+        error, relative = float(np.abs(target - e.mass).sum()), relative_error(e.mass, target, b)
         if error <= tolerances.marginal and relative <= tolerances.relative:
             status = "converged"
             break

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from numbers import Integral
 from typing import Any, Literal
 
 import numpy as np
@@ -15,6 +16,7 @@ from .newton import Pass, Solution, Tolerances, solve_newton
 from .plan import Plan, RowsPlan
 from .sinkhorn import solve_sinkhorn
 
+EMPTY_ROWS = ("raise", "prior", "drop")
 SOLVERS = {"newton": solve_newton, "sinkhorn": solve_sinkhorn}
 MAX_PASSES = {"newton": 1000, "sinkhorn": 20_000}
 RELATIVE_TOLERANCE = 1e3  # times tol: the error allowed in log(c/b) when tol is allowed in the sum of |c - b|
@@ -85,6 +87,10 @@ def solve_plan(
     rule = _check_rule(rule, tau, K)
     if method not in SOLVERS:
         raise ValueError(f"method is {method!r}; it must be one of {sorted(SOLVERS)}")
+    if empty_rows not in EMPTY_ROWS:
+        raise ValueError(f"empty_rows is {empty_rows!r}; it must be 'raise', 'prior' or 'drop'")
+    if max_passes is not None and not (isinstance(max_passes, Integral) and max_passes >= 1):
+        raise ValueError(f"max_passes is {max_passes!r}; it must be an integer of at least 1, or None")
     if not tol > 0:
         raise ValueError(f"tol is {tol}; it must be positive: 1e-9 is the default")
     b = rule.extend(b)
@@ -93,7 +99,7 @@ def solve_plan(
         rule = rule.restrict(active)
     if S.size and S.min() == -np.inf:
         S, a = _check_support(S, a, b, active, rule, empty_rows)
-    tolerances = Tolerances(tol, RELATIVE_TOLERANCE * tol, max_passes or MAX_PASSES[method])
+    tolerances = Tolerances(tol, RELATIVE_TOLERANCE * tol, max_passes=max_passes or MAX_PASSES[method])
     g = _check_potentials(potentials, active)
     solution = solve_masses(
         lambda offset, temperature: evaluate(S, a, offset, temperature),
@@ -194,10 +200,10 @@ def _check_mass(mass: Any, size: int, name: str, other: Any) -> Floats:
     total = float(m.sum())
     if not total > 0:
         raise ValueError(f"{name} sums to {total}; at least one mass must be positive")
-    if other is not None and abs(total / float(np.sum(other)) - 1) > 1e-6:
+    if other is not None and np.sum(other) > 0 and abs(float(np.sum(other)) - total) > 1e-6 * total:
         raise ValueError(
             f"{name} sums to {total:.6g} and the other marginal to {float(np.sum(other)):.6g}; both must have the same total: "
-            "normalise them, or use tau < 1 or a VirtualColumn for unbalanced transport"
+            "divide each by its sum"
         )
     return m / total
 
@@ -249,12 +255,10 @@ def _check_support(
                 raise ValueError("no row has a finite score: nothing is left after empty_rows='drop'")
             a = np.where(empty, 0.0, a)
             a /= a.sum()
-        elif empty_rows == "prior":
+        else:
             S = S.copy()
             S[empty] = 0.0
             finite[empty] = active[:K]
-        else:
-            raise ValueError(f"empty_rows is {empty_rows!r}; it must be 'raise', 'prior' or 'drop'")
     if virtual:
         finite = np.column_stack([finite, np.ones(len(S), bool)])
     lower, upper = rule.mass_bounds(b[active])

@@ -51,9 +51,13 @@ class ColumnRule(ABC):
         spread = float(d.max() - d.min())
         return spread if self.invariant else max(spread, float(np.abs(d).max()))
 
-    def clip(self, g: Floats, d: Floats) -> Floats:
+    def clip(self, g: Floats, d: Floats, c: Floats) -> Floats:
         """Shorten a step so that no potential jumps over a kink of psi."""
         return d
+
+    def off_scale(self, g: Floats, b: Floats, c: Floats) -> bool:
+        """Some column is so far from its target that its own scaling update is better than a Newton step."""
+        return False
 
     def translate(self, g: Floats, b: Floats) -> Floats:
         """Add the best constant to g."""
@@ -67,8 +71,8 @@ class ColumnRule(ABC):
         """Masses of all columns, virtual ones included."""
         return b
 
-    def restrict(self, active: Booleans) -> ColumnRule:
-        """The same rule for the columns with positive mass."""
+    def restrict(self, active: Booleans, total: float = 1.0) -> ColumnRule:
+        """The same rule for the columns with positive mass, which share ``total``."""
         return self
 
     def check(self, n_columns: int) -> None:  # noqa: B027

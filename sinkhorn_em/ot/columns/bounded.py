@@ -9,6 +9,8 @@ import numpy as np
 from ..._typing import Booleans, Floats
 from .base import ColumnRule, log_ratio
 
+SLACK = 1e-12  # rounding of a sum of bounds
+
 
 @dataclass(frozen=True)
 class BoundedMass(ColumnRule):
@@ -35,6 +37,10 @@ class BoundedMass(ColumnRule):
         )
 
     def check(self, n_columns: int) -> None:
+        self.check_bounds(n_columns, 1.0)
+
+    def check_bounds(self, n_columns: int, total: float) -> None:
+        """Raise ValueError unless the bounds fit ``n_columns`` columns that share the mass ``total``."""
         for name, value in (("lower", self.lower), ("upper", self.upper)):
             if np.ndim(value) > 1 or (np.ndim(value) == 1 and len(np.asarray(value)) != n_columns):
                 raise ValueError(f"{name} has shape {np.shape(value)}; it must be a number or ({n_columns},)")
@@ -43,10 +49,10 @@ class BoundedMass(ColumnRule):
             raise ValueError(
                 f"bounds lower={self.lower}, upper={self.upper}: they must satisfy 0 <= lower <= upper <= 1 in every column"
             )
-        if low.sum() > 1 + 1e-12 or high.sum() < 1 - 1e-12:
+        if low.sum() > total + SLACK or high.sum() < total - SLACK:
             raise ValueError(
-                f"bounds cannot be met: sum(lower) = {low.sum():.6g} must be at most 1 and sum(upper) = {high.sum():.6g} "
-                "at least 1; widen them"
+                f"bounds cannot be met: sum(lower) = {low.sum():.6g} must be at most {total:.6g}, and sum(upper) = "
+                f"{high.sum():.6g} at least that; widen them"
             )
 
     def _bounds(self, n_columns: int) -> tuple[Floats, Floats]:
@@ -55,10 +61,15 @@ class BoundedMass(ColumnRule):
             np.broadcast_to(np.asarray(self.upper, float), (n_columns,)),
         )
 
-    def restrict(self, active: Booleans) -> ColumnRule:
+    def restrict(self, active: Booleans, total: float = 1.0) -> ColumnRule:
         low, high = self._bounds(len(active))
         if low[~active].any():
             raise ValueError("lower is positive for a column whose mass is 0: give that column mass, or no lower bound")
+        if high[active].sum() < total - SLACK:
+            raise ValueError(
+                f"bounds cannot be met: sum(upper) over the columns of positive mass is {high[active].sum():.6g}; it must be at "
+                f"least {total:.6g}: widen upper, or give more columns a mass"
+            )
         return BoundedMass(low[active], high[active])
 
     def penalty(self, g: Floats, b: Floats) -> float:
@@ -73,8 +84,12 @@ class BoundedMass(ColumnRule):
         low, high = self._bounds(len(g))
         return (g != 0) | (c < low) | (c > high)
 
-    def clip(self, g: Floats, d: Floats) -> Floats:
-        return np.where(g * (g + d) < 0, -g, d)
+    def clip(self, g: Floats, d: Floats, c: Floats) -> Floats:
+        low, high = self._bounds(len(g))
+        side = np.where(
+            g != 0, np.sign(g), (c < low).astype(float) - (c > high)
+        )  # g > 0 raises a mass to its lower bound
+        return np.where(side * (g + d) < 0, -g, d)
 
     def translate(self, g: Floats, b: Floats) -> Floats:
         """The penalty is piecewise linear along the constant: its minimum is where some potential reaches 0."""

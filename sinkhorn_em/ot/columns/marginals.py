@@ -12,6 +12,7 @@ from ..._typing import Booleans, Floats
 from .base import ColumnRule, log_ratio
 
 _LARGEST_EXPONENT = 700.0  # exp stays finite
+FAR = 3.0  # |log(t/c)| beyond which Newton's method on exp(g) takes unit steps where scaling takes one
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ class RelaxedMass(ColumnRule):
         if not ((tau >= 0) & (tau <= 1)).all():
             raise ValueError(f"tau is {self.tau}; it must lie in [0, 1]: 0 is EM, 1 holds the column masses exactly")
 
-    def restrict(self, active: Booleans) -> ColumnRule:
+    def restrict(self, active: Booleans, total: float = 1.0) -> ColumnRule:
         return self if np.ndim(self.tau) == 0 else RelaxedMass(np.asarray(self.tau)[active])
 
     def _rho(self, g: Floats) -> Floats:
@@ -128,6 +129,11 @@ class RelaxedMass(ColumnRule):
 
     def movable(self, g: Floats, b: Floats, c: Floats) -> Booleans:
         return self._rho(g) > 0
+
+    def off_scale(self, g: Floats, b: Floats, c: Floats) -> bool:
+        rho = self._rho(g)
+        soft = (rho > 0) & np.isfinite(rho)
+        return bool((np.abs(log_ratio(b, c) - g / np.where(soft, rho, 1.0))[soft] > FAR).any())
 
     def step_norm(self, d: Floats) -> float:
         rho = self._rho(d)

@@ -34,14 +34,12 @@ class VirtualColumn(ColumnRule):
         if not 0 < self.mass < 1:
             raise ValueError(f"mass of the virtual column is {self.mass}; it must lie strictly between 0 and 1")
         if isinstance(self.rule, BoundedMass):
-            low, high = self.rule._bounds(n_columns)
-            if low.sum() > 1 - self.mass + 1e-12 or high.sum() < 1 - self.mass - 1e-12:
-                raise ValueError(f"bounds cannot be met with {1 - self.mass:.6g} of the mass left: widen them")
-            return
-        self.rule.check(n_columns)
+            self.rule.check_bounds(n_columns, 1 - self.mass)
+        else:
+            self.rule.check(n_columns)
 
-    def restrict(self, active: Booleans) -> ColumnRule:
-        return VirtualColumn(self.mass, self.rule.restrict(active[:-1]))
+    def restrict(self, active: Booleans, total: float = 1.0) -> ColumnRule:
+        return VirtualColumn(self.mass, self.rule.restrict(active[:-1], total - self.mass))
 
     def extend(self, b: Floats) -> Floats:
         return np.append((1 - self.mass) * b, self.mass)
@@ -61,8 +59,11 @@ class VirtualColumn(ColumnRule):
     def step_norm(self, d: Floats) -> float:
         return max(float(d.max() - d.min()), self.rule.step_norm(d[:-1]))
 
-    def clip(self, g: Floats, d: Floats) -> Floats:
-        return np.append(self.rule.clip(g[:-1], d[:-1]), d[-1])
+    def clip(self, g: Floats, d: Floats, c: Floats) -> Floats:
+        return np.append(self.rule.clip(g[:-1], d[:-1], c[:-1]), d[-1])
+
+    def off_scale(self, g: Floats, b: Floats, c: Floats) -> bool:
+        return self.rule.off_scale(g[:-1], b[:-1], c[:-1])
 
     def translate(self, g: Floats, b: Floats) -> Floats:
         if self.invariant:
