@@ -52,7 +52,9 @@ def test_the_claim_about_k_means_starts_holds_beyond_one_seed(seed):
     found = {}
     for tau in (0, 1):
         fits = [
-            GaussianMixture(4, covariance_type="tied", tau=tau, weights="uniform", random_state=100 * seed + s).fit_predict(X)
+            GaussianMixture(
+                4, covariance_type="tied", tau=tau, weights="uniform", random_state=100 * seed + s
+            ).fit_predict(X)
             for s in range(15)
         ]
         found[tau] = sum(adjusted_rand_score(groups, labels) > 0.8 for labels in fits)

@@ -147,8 +147,8 @@ def bench_iteration():
 
     table(
         "One EM iteration (median over 10 after 5 of warm-up), milliseconds",
-        "n, d, K", "covariance", "tau 0", "tau 1, warm", "tau 1 / tau 0", "passes per E-step", "scikit-learn", "scikit-learn / tau 1",
-        "floor, ms", "tau 1 / floor",
+        "n, d, K", "covariance", "tau 0", "tau 1, warm", "tau 1 / tau 0", "passes per E-step", "scikit-learn",
+        "scikit-learn / tau 1", "floor, ms", "tau 1 / floor",
     )  # fmt: skip
     for n, d, K in SHAPES:
         X, centres = mixture_data(n, d, K)
@@ -240,7 +240,10 @@ def bench_small():
     from sinkhorn_em import GaussianMixture
 
     X = load_iris().data
-    table("Fit of iris (150 x 4), K = 3, milliseconds, medians over 15 seeds", "covariance", "ours", "ours, tau 0", "scikit-learn", "ours / scikit-learn", "median gain in log-likelihood, nats")  # fmt: skip
+    table(
+        "Fit of iris (150 x 4), K = 3, milliseconds, medians over 15 seeds",
+        "covariance", "ours", "ours, tau 0", "scikit-learn", "ours / scikit-learn", "median gain in log-likelihood, nats",
+    )  # fmt: skip
     for covariance in ("full", "tied", "diag"):
         counters = dict.fromkeys(("ours", "em", "theirs"), 0)
 

@@ -134,7 +134,7 @@ def test_nan_and_infinite_rows_raise():
     for bad in (np.nan, np.inf):
         X = IRIS.copy()
         X[3, 1] = bad
-        with pytest.raises(ValueError, match="NaN|infinity"):
+        with pytest.raises(ValueError, match=r"NaN|infinity"):
             GaussianMixture(2).fit(X)
 
 

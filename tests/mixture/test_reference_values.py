@@ -58,7 +58,7 @@ banknote VVI 3 38 -825.385255076   banknote EEE 2 34 -793.641609497   banknote E
 banknote VVV 2 55 -729.952076640   banknote VVV 3 83 -627.036589943   crabs EEE 4 38 -1361.676235423
 waiting V 2 5 -1034.0017498316     waiting E 2 4 -1034.0017603578     eruptions V 2 5 -276.3600404957
 acidity E 2 4 -185.9492644965
-""".split()
+""".split()  # noqa: SIM905 (a table)
 ROWS = [
     (TIGHT[i], TIGHT[i + 1], int(TIGHT[i + 2]), int(TIGHT[i + 3]), float(TIGHT[i + 4])) for i in range(0, len(TIGHT), 5)
 ]
