@@ -157,7 +157,7 @@ def test_a_step_has_a_norm_that_grows_with_it(rule):
 def test_a_clipped_step_crosses_no_kink(rule, seed):
     b, g, c = drawn(rule, seed)
     d = np.where(rule.movable(g, b, c), np.random.default_rng(seed).normal(size=len(g)) * 5, 0.0)
-    clipped = rule.clip(g, d)
+    clipped = rule.clip(g, d, c)
     assert (np.abs(clipped) <= np.abs(d)).all()
     assert (clipped * d >= 0).all()
     # along what is left of it the penalty is smooth: its slope at the start is the limit from this side

@@ -191,9 +191,7 @@ def test_a_wheel_carries_the_data(tmp_path):
 
 
 def test_simulated_counts_are_multinomial_by_default():
-    _, labels = datasets.simulate_gaussian_mixture(
-        10_000, [0.2, 0.8], [[0.0], [1.0]], [[1.0]], random_state=0
-    )
+    _, labels = datasets.simulate_gaussian_mixture(10_000, [0.2, 0.8], [[0.0], [1.0]], [[1.0]], random_state=0)
     # binomial standard deviation 40; five of them
     assert abs(np.count_nonzero(labels == 0) - 2000) <= 200
 

@@ -59,14 +59,14 @@ def test_scores_are_a_matrix_with_rows_and_columns(shape):
         ({"tau": [0.1, 0.2]}, r"tau has shape \(2,\); it must be a number or one per column, \(4,\)"),
         ({"rule": RelaxedMass(np.ones((4, 1)))}, r"tau has shape \(4, 1\)"),
         ({"rule": BoundedMass(0.3, 1)}, r"sum\(lower\) = 1.2 must be at most 1"),
-        ({"rule": BoundedMass(0, 0.2)}, r"sum\(upper\) = 0.8 .*at least 1"),
+        ({"rule": BoundedMass(0, 0.2)}, r"sum\(upper\) = 0.8 at least that; widen"),
         ({"rule": BoundedMass([0.3, 0, 0, 0], [0.2, 1, 1, 1])}, "they must satisfy 0 <= lower <= upper <= 1"),
         ({"rule": BoundedMass(-0.1, 1)}, "they must satisfy 0 <= lower <= upper <= 1"),
         ({"rule": BoundedMass(0, np.ones(3))}, r"upper has shape \(3,\); it must be a number or \(4,\)"),
         ({"rule": VirtualColumn(0)}, "mass of the virtual column is 0; it must lie strictly between 0 and 1"),
         ({"rule": VirtualColumn(1.0)}, "mass of the virtual column is 1.0; it must lie strictly"),
         ({"rule": VirtualColumn(0.2, RelaxedMass(2))}, "tau is 2"),
-        ({"rule": VirtualColumn(0.2, BoundedMass(0.3, 1))}, "bounds cannot be met with 0.8 of the mass left"),
+        ({"rule": VirtualColumn(0.2, BoundedMass(0.3, 1))}, r"sum\(lower\) = 1.2 must be at most 0.8"),
         ({"rule": VirtualColumn(0.2, BoundedMass(0, np.ones(3)))}, r"upper has shape \(3,\)"),
         ({"rule": VirtualColumn(0.2, BoundedMass([0.3, 0, 0, 0], [0.2, 1, 1, 1]))}, "0 <= lower <= upper <= 1"),
         ({"tol": 0}, "tol is 0; it must be positive"),
@@ -89,7 +89,9 @@ def test_a_mass_of_zero_is_named_beside_a_good_one(mass):
 
 
 def test_marginals_of_different_mass_are_refused():
-    with pytest.raises(ValueError, match=r"row_mass sums to 2 and the other marginal to 1; .*same total: normalise"):
+    with pytest.raises(
+        ValueError, match=r"row_mass sums to 2 and the other marginal to 1; .*same total: divide each by its sum"
+    ):
         solve_plan(S, np.full(20, 0.1), np.full(4, 0.25))
 
 
