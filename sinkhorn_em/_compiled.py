@@ -22,8 +22,22 @@ from numba.extending import intrinsic
 # Everything fast but `nnan` and `ninf`: those two license the compiler to delete NaN and infinity handling.
 SAFE = {"reassoc", "contract", "arcp", "nsz", "afn"}
 EXACT = {"contract", "nsz"}  # fused multiply-add, but no re-association: for error-free transformations
-exact = njit(cache=True, nogil=True, fastmath=EXACT, error_model="numpy")
-kernel = njit(cache=True, nogil=True, fastmath=SAFE, error_model="numpy")
+
+
+def _compiler(flags: set[str]) -> Callable[[Any], Any]:
+    """A decorator that compiles without the GIL, and keeps the machine code on disk where there is a folder to write to."""
+
+    def compiler(function: Any) -> Any:
+        options: Any = {"nogil": True, "fastmath": flags, "error_model": "numpy"}
+        try:
+            return njit(cache=True, **options)(function)
+        except RuntimeError:  # numba: no locator available
+            return njit(**options)(function)
+
+    return compiler
+
+
+exact, kernel = _compiler(EXACT), _compiler(SAFE)
 inlined = njit(inline="always", fastmath=SAFE, error_model="numpy")
 
 TILE_BYTES = 1 << 18  # one tile of responsibilities stays in the L2 cache

@@ -76,10 +76,18 @@ def start_state(engine: Engine, family: Family, log_responsibilities: list[Float
     return State(parameters, weights, np.zeros(len(rule.extend(weights))))
 
 
-def run_phase(engine: Engine, phase: Phase, state: State, report: Callable[[int, float], None] | None = None) -> Fit:
-    """Run EM from ``state`` to convergence or ``max_iter`` M-steps; ``report(iteration, bound)`` is called along the way."""
+def run_phase(
+    engine: Engine,
+    phase: Phase,
+    state: State,
+    report: Callable[[int, float], None] | None = None,
+    scores: list[Floats] | None = None,
+) -> Fit:
+    """Run EM from ``state`` to convergence or ``max_iter`` M-steps.
+
+    ``report(iteration, bound)`` is called along the way; ``scores`` is memory of earlier ones that may be used again.
+    """
     family, rule = phase.family, phase.rule
-    scores: list[Floats] | None = None
     bounds: list[float] = []
     n_passes, converged, gain = 0, False, np.inf
     for iteration in range(phase.max_iter + 1):

@@ -1,4 +1,4 @@
-"""Starts: responsibilities of distinct rows, drawn so that they do not depend on the order of the rows.
+"""Starts: labels or responsibilities of distinct rows, drawn so that they do not depend on the order of the rows.
 
 Random choices are made over the distinct rows in a canonical order, with their total weights (inverse CDF): permuting the rows,
 writing a row twice instead of giving it weight 2, or changing units changes nothing.
@@ -41,7 +41,7 @@ def distinct_rows(X: Any, Z: Floats, row_mass: Floats) -> DistinctRows:
     tied[same] = (X[rows[order[same]]] == X[rows[order[same + 1]]]).all(axis=1)
     group = np.concatenate([[0], np.cumsum(~tied)])  # of the sorted rows
     index = rows[order[np.concatenate([[True], ~tied])]]
-    by_length = np.argsort(np.einsum("ij,ij->i", Z[index], Z[index]), kind="stable")
+    by_length = np.argsort(np.einsum("ij,ij->i", Z, Z)[index], kind="stable")
     rank = np.empty_like(by_length)
     rank[by_length] = np.arange(len(by_length))
     inverse = np.zeros(len(X), np.int64)
@@ -49,19 +49,20 @@ def distinct_rows(X: Any, Z: Floats, row_mass: Floats) -> DistinctRows:
     return DistinctRows(index[by_length], inverse, np.bincount(rank[group], row_mass[rows[order]]).astype(np.float64))
 
 
-def start_responsibilities(
+def draw_start(
     Z: Floats, mass: Floats, n_components: int, method: str, rng: np.random.RandomState
-) -> Floats:
-    """Responsibilities (m, K) of distinct rows ``Z`` (m, d) with masses ``mass`` (m,)."""
+) -> Integers | Floats:
+    """Labels (m,) of distinct rows ``Z`` (m, d) of masses ``mass`` (m,), or responsibilities (m, K) if method is "random"."""
     m, K = len(Z), n_components
-    if method == "random" or m <= K:
-        R = rng.uniform(size=(m, K)) if m > K or method == "random" else np.eye(K)[np.arange(m) % K]
+    if method == "random":
+        R = rng.uniform(size=(m, K))
         return R / R.sum(axis=1, keepdims=True)
+    if m <= K:
+        return np.arange(m)
     with _controller().limit(limits=1):  # several threads would sum in any order
         if method == "kmeans":
             runs = KMEANS_RUNS if m * K <= SMALL else 1
-            fit = KMeans(K, n_init=runs, random_state=rng).fit(Z, sample_weight=mass * m)
-            return np.eye(K)[fit.labels_]
+            return KMeans(K, n_init=runs, random_state=rng, copy_x=False).fit(Z, sample_weight=mass * m).labels_
         if method == "k-means++":
             centres = kmeans_plusplus(Z, K, sample_weight=mass * m, random_state=rng)[0]
         else:
@@ -69,9 +70,17 @@ def start_responsibilities(
         return nearest(Z, centres)
 
 
-def nearest(Z: Floats, centres: Floats) -> Floats:
-    """One-hot responsibilities of the nearest centre."""
-    return np.eye(len(centres))[pairwise_distances_argmin(Z, centres)]
+def nearest(Z: Floats, centres: Floats) -> Integers:
+    """Labels of the nearest centre."""
+    return pairwise_distances_argmin(Z, centres)
+
+
+def fill_log_responsibilities(start: Integers | Floats, inverse: Integers, out: Floats) -> None:
+    """``out`` (n, K) = log responsibilities of all rows, from those (or the labels) of distinct rows that ``inverse`` points to."""
+    with np.errstate(divide="ignore"):
+        for k in range(out.shape[1]):
+            of_distinct = np.log(start[:, k]) if start.ndim == 2 else np.where(start == k, 0.0, -np.inf)
+            np.take(of_distinct, inverse, out=out[:, k])
 
 
 def _draw_without_replacement(mass: Floats, size: int, rng: np.random.RandomState) -> Integers:

@@ -195,10 +195,10 @@ class GaussianMixture(PredictionMixin, DensityMixin, BaseEstimator):
         engine = InMemory(Z, row_mass)
         best = self._best(engine, schedule, start, 1 if start.given is not None else self.n_init)
         state = best.fit.state
-        scores = score(engine, family, state.parameters)
         if schedule.main.rule == rule:
             solution = best.fit.solution
         else:
+            scores = score(engine, family, state.parameters, [start.scratch])
             solution = e_step(engine, rule, state, scores, Tolerances(TIGHT, RELATIVE * TIGHT))
         self._store(coordinates, family, best, solution)
         self._warn(best)
@@ -242,7 +242,8 @@ class GaussianMixture(PredictionMixin, DensityMixin, BaseEstimator):
             values = coordinates.covariances_forward(covariances, spherical)
             assert means is not None
             given = GaussianParameters(means, family.structure.from_values(values, K, d), np.zeros(K, bool))
-        return Start(rows, Z, K, self.init_params, means, given, weights)
+        scratch = np.empty((K, len(Z))).T
+        return Start(rows, Z, scratch, K, self.init_params, means, given, weights)
 
     def _covariances_from_precisions(self, K: int, d: int) -> Floats:
         shapes = {

@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._typing import Floats
+from .._typing import Floats, Integers
 from ..em import Fit, Phase, State, run_phase, start_state
 from ..engines import Engine
 from ..families.gaussian import Gaussian, GaussianParameters
-from ..initialisation import DistinctRows, nearest, start_responsibilities
+from ..initialisation import DistinctRows, draw_start, fill_log_responsibilities, nearest
 from ..ot import ColumnRule
 
 BURN_IN_ITERATIONS = 30
@@ -56,6 +56,7 @@ class Start(NamedTuple):
 
     rows: DistinctRows
     Z: Floats  # (n, d)
+    scratch: Floats  # (n, K), room for the scores
     n_components: int
     method: str
     means: Floats | None = None  # (K, d)
@@ -92,14 +93,14 @@ def run_start(
     report: Callable[[int, float], None] | None = None,
 ) -> Outcome:
     """Run all phases from one start; where weights are learned, EM from the same start as well: the result is never worse."""
-    log_R = None if start.given is not None else _log_responsibilities(start, rng)
+    drawn = None if start.given is not None else _draw(start, rng)
 
     def run(phases: list[Phase], weights: Floats | None) -> Outcome:
-        state = _initial_state(engine, phases[0], start, log_R, weights)
+        state = _initial_state(engine, phases[0], start, drawn, weights)
         bounds: list[float] = []
         n_iter, n_passes = 0, 0
         for phase in phases:
-            fit = run_phase(engine, phase, state, report)
+            fit = run_phase(engine, phase, state, report, [start.scratch])
             state, bounds = fit.state, bounds + fit.bounds
             n_iter, n_passes = n_iter + fit.n_iter, n_passes + fit.n_passes
         return Outcome(fit, bounds, n_iter, n_passes)
@@ -112,27 +113,28 @@ def run_start(
     return better(warm, run([schedule.main], None))
 
 
-def _initial_state(engine: Engine, phase: Phase, start: Start, log_R: Floats | None, weights: Floats | None) -> State:
-    """Parameters as given, or from responsibilities (n, K); ``weights`` overrule those of the start."""
+def _initial_state(
+    engine: Engine, phase: Phase, start: Start, drawn: Integers | Floats | None, weights: Floats | None
+) -> State:
+    """Parameters as given, or from what was drawn; ``weights`` overrule those of the start."""
     K = start.n_components
     if start.given is not None:
         state = State(start.given, np.full(K, 1 / K), np.zeros(len(phase.rule.extend(np.ones(K)))))
     else:
-        assert log_R is not None
-        state = start_state(engine, phase.family, [log_R], phase.rule)
+        assert drawn is not None
+        fill_log_responsibilities(drawn, start.rows.inverse, start.scratch)
+        state = start_state(engine, phase.family, [start.scratch], phase.rule)
     if start.means is not None:
         state = state._replace(parameters=state.parameters._replace(means=start.means))
     weights = start.weights if weights is None else weights
     return state if weights is None else state._replace(weights=weights)
 
 
-def _log_responsibilities(start: Start, rng: np.random.RandomState) -> Floats:
-    """(n, K): drawn over distinct rows, or the nearest of the means given."""
-    rows = start.rows
-    Z = start.Z[rows.rows]
+def _draw(start: Start, rng: np.random.RandomState) -> Integers | Floats:
+    """Labels or responsibilities of the distinct rows: drawn, or the nearest of the means given."""
+    Z = np.empty((len(start.rows.rows), start.Z.shape[1]))  # row-major, as scikit-learn wants it
+    for q in range(Z.shape[1]):
+        Z[:, q] = start.Z[start.rows.rows, q]
     if start.means is not None:
-        R = nearest(Z, start.means)
-    else:
-        R = start_responsibilities(Z, rows.mass, start.n_components, start.method, rng)
-    with np.errstate(divide="ignore"):
-        return np.log(R).T.take(rows.inverse, axis=1).T
+        return nearest(Z, start.means)
+    return draw_start(Z, start.rows.mass, start.n_components, start.method, rng)

@@ -80,13 +80,17 @@ class _Point(NamedTuple):
 
 def relative_error(mass: Floats, target: Floats, b: Floats) -> float:
     """max |log(c/t)|; masses below 1e-9 b count as nothing."""
+    if mass is target:
+        return 0.0
     nothing = EMPTY * b
-    return float(np.abs(np.log((mass + nothing) / (target + nothing))).max(initial=0.0))
+    return float(np.abs(np.log((mass + nothing) / (target + nothing))).max())
 
 
 def solve_newton(one_pass: Pass, rule: ColumnRule, b: Floats, g: Floats, tolerances: Tolerances) -> Solution:
     """Minimise the semi-dual from potentials ``g`` (K,); ``one_pass(offset, temperature)`` evaluates its smooth part."""
     point = _evaluate(one_pass, rule, b, rule.translate(g, b))
+    if not rule.constrains:
+        return _solution(point, 0.0, 1, "converged")
     passes, radius, stalled, scaled, gap = 1, FIRST_RADIUS, 0, 0, np.nan
     while True:
         converged = _is_converged(point, tolerances)
