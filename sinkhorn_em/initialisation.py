@@ -14,7 +14,7 @@ from sklearn.cluster import KMeans, kmeans_plusplus
 from sklearn.metrics import pairwise_distances_argmin
 from threadpoolctl import ThreadpoolController
 
-from ._typing import Floats, Integers
+from ._typing import Booleans, Floats, Integers
 
 KMEANS_RUNS, SMALL = 5, 50_000  # k-means is run several times where that takes milliseconds (rows times components)
 METHODS = ("kmeans", "k-means++", "random", "random_from_data")
@@ -31,22 +31,33 @@ class DistinctRows(NamedTuple):
 def distinct_rows(X: Any, Z: Floats, row_mass: Floats) -> DistinctRows:
     """Distinct rows of X, ordered by the length of their image z (which an affine map of X leaves alone), then by value."""
     rows = np.flatnonzero(row_mass > 0)
-    first = X[rows, 0]
-    order = np.argsort(first, kind="stable")
-    tied = first[order][1:] == first[order][:-1]
-    if tied.any():
-        order = np.lexsort(X[rows].T[::-1])
-        tied = first[order][1:] == first[order][:-1]
-    same = np.flatnonzero(tied)
-    tied[same] = (X[rows[order[same]]] == X[rows[order[same + 1]]]).all(axis=1)
-    group = np.concatenate([[0], np.cumsum(~tied)])  # of the sorted rows
-    index = rows[order[np.concatenate([[True], ~tied])]]
+    order, new = _sorted(X, rows)
+    rows = rows[order]  # sorted; rows[i] starts a new group where new[i]
+    group = np.cumsum(new) - 1
+    index = rows[new]
+    del order, new  # at a million rows every one of these counts
     by_length = np.argsort(np.einsum("ij,ij->i", Z, Z)[index], kind="stable")
     rank = np.empty_like(by_length)
     rank[by_length] = np.arange(len(by_length))
+    group = rank[group]
+    index = index[by_length]
+    del rank, by_length
     inverse = np.zeros(len(X), np.int64)
-    inverse[rows[order]] = rank[group]
-    return DistinctRows(index[by_length], inverse, np.bincount(rank[group], row_mass[rows[order]]).astype(np.float64))
+    inverse[rows] = group
+    return DistinctRows(index, inverse, np.bincount(group, row_mass[rows]).astype(np.float64, copy=False))
+
+
+def _sorted(X: Any, rows: Integers) -> tuple[Integers, Booleans]:
+    """The order that sorts ``rows`` of X lexicographically, and which of the sorted rows differ from the one before."""
+    first = X[rows, 0]
+    order = np.argsort(first, kind="stable")
+    first = first[order]
+    new = np.concatenate([[True], first[1:] != first[:-1]])
+    if not new.all():  # ties in the first feature: sort on all of them
+        order = np.lexsort(X[rows].T[::-1])
+        same = np.flatnonzero(~new)
+        new[same] = (X[rows[order[same]]] != X[rows[order[same - 1]]]).any(axis=1)
+    return order, new
 
 
 def draw_start(
