@@ -200,6 +200,28 @@ def test_a_far_relaxed_column_converges_in_fewer_passes_than_sinkhorn_needs(far,
     assert not solve_plan(S, tau=tau, method="sinkhorn", max_passes=plan.n_passes - 1).converged
 
 
+@pytest.mark.parametrize("rule", [RelaxedMass(0.1), VirtualColumn(0.9, RelaxedMass(0.1)), VirtualColumn(0.3)], ids=repr)
+def test_columns_that_get_next_to_nothing_do_not_stall_the_others(rule):
+    # scores of hundreds of nats: some columns end with 1e-80 of the mass, others must still be found
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        S = 300 * rng.normal(size=(rng.integers(1, 60), rng.integers(1, 9)))
+        plan = solve_plan(S, None, rng.dirichlet(np.full(S.shape[1], 0.3)) + 1e-6, rule=rule)
+        assert plan.converged, seed
+        assert np.isfinite(plan.responsibilities).all()
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("score", [-800.0, 800.0])
+@pytest.mark.parametrize("inner", [FixedMass(), RelaxedMass(0.5)], ids=repr)
+def test_a_virtual_column_beyond_the_smallest_exponential_still_gets_its_mass(inner, score, method):
+    # at the start one of the two columns has exp(-800) = 0 of the row
+    plan = solve_plan([[score]], rule=VirtualColumn(0.1, inner), method=method)
+    assert plan.converged
+    assert plan.responsibilities == pytest.approx(0.9, abs=1e-9)
+    assert plan.unassigned == pytest.approx(0.1, abs=1e-9)
+
+
 @pytest.mark.parametrize("rule", [FixedMass(), BoundedMass(0.22, 1), VirtualColumn(0.3)], ids=repr)
 def test_two_columns_that_share_too_few_rows_are_named(rule):
     S = with_blocked(example(), slice(10, None), slice(1, 3))  # a fifth of the rows fit columns 1 and 2
