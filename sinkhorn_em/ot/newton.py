@@ -59,6 +59,7 @@ INSIDE = 0.9  # a step shorter than this share of the radius is a full Newton st
 SMOOTHING = 0.05  # temperature of the overlaps per nat of the last step: above 1 from 20 nats on
 ROUNDING = 1e-14  # relative to |F|: predicted decreases below it cannot be seen in F
 TINY = 1e-300
+SMALLEST_METRIC = 1e-16  # of the total mass: emptier columns would turn rounding of the eigenvectors into steps
 SMALLEST_RADIUS = 1e-12  # nats
 EIGEN_COLUMNS = 200  # up to here one eigendecomposition is cheaper than a few Cholesky factorisations
 SMALLEST_LOG_MU, FINE, COARSE = -34.0, 0.05, 1.0
@@ -167,7 +168,7 @@ def _model_step(H: Floats, point: _Point, rule: ColumnRule, b: Floats, radius: f
     """Minimise the model within the radius; potentials that would jump over a kink stop there, the others are solved for again."""
     d = np.zeros_like(point.g)
     free = rule.movable(point.g, b, point.mass)
-    metric = np.maximum(np.maximum(point.target, point.mass), TINY)
+    metric = np.maximum(np.maximum(point.target, point.mass), SMALLEST_METRIC)
     while free.any() and point.residual.any():
         d = _free_step(H, metric, point.residual, d, free, rule, radius)
         stopped = rule.clip(point.g, d, point.mass)

@@ -178,6 +178,8 @@ def _check_scores(scores: Any) -> Floats:
         raise ValueError(f"scores has shape {S.shape}; it must be (n, K) with at least one row and one column")
     if S.dtype not in (np.float32, np.float64):
         S = S.astype(np.float64)
+    if not (S.flags.c_contiguous or S.flags.f_contiguous):
+        S = np.asfortranarray(S)  # strided views would need kernels of their own
     top = S.max()
     if not top < np.inf:
         row, column = (int(i) for i in np.argwhere(~(np.inf > S))[0])

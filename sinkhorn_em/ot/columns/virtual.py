@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..._typing import Booleans, Floats
-from .base import ColumnRule
+from .base import ColumnRule, log_ratio
 from .bounded import BoundedMass
 from .marginals import FixedMass
 
@@ -75,7 +75,7 @@ class VirtualColumn(ColumnRule):
         return np.append(lower, self.mass), np.append(upper, self.mass)
 
     def scale(self, g: Floats, b: Floats, c: Floats) -> Floats:
-        return np.append(self.rule.scale(g[:-1], b[:-1], c[:-1]), g[-1] + np.log(self.mass / c[-1]))
+        return np.append(self.rule.scale(g[:-1], b[:-1], c[:-1]), g[-1] + log_ratio(np.array(self.mass), c[-1]))
 
     def divergence(self, b: Floats, c: Floats) -> float:
         return self.rule.divergence(b[:-1], c[:-1])
