@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
+PAUSE = 0.2  # seconds: the threads of the last task's BLAS spin for a while after it
 SHAPES = [(100_000, 16, 16), (200_000, 10, 10), (1_000_000, 8, 8)]
 
 
@@ -27,6 +28,7 @@ def interleaved(repetitions, **tasks):
     seconds = {name: [] for name in tasks}
     for _ in range(repetitions):
         for name, task in tasks.items():
+            time.sleep(PAUSE)
             start = time.perf_counter()
             task()
             seconds[name].append(time.perf_counter() - start)
@@ -176,6 +178,7 @@ def bench_iteration():
             theirs._initialize(X, np.full((n, K), 1 / K))
             seconds = []
             for _ in range(3):
+                time.sleep(PAUSE)
                 begin = time.perf_counter()
                 theirs._m_step(X, theirs._e_step(X)[1])
                 seconds.append(time.perf_counter() - begin)
@@ -194,7 +197,7 @@ def _floor_ms(n, d, K, covariance, gfma=40.0, ns_exp=0.9):
 
 
 _PEAK = """
-import resource, sys, numpy as np
+import sys, numpy as np
 sys.path.insert(0, {root!r})
 from {module} import GaussianMixture
 import warnings; warnings.simplefilter("ignore")
@@ -202,9 +205,11 @@ n, d, K = {shape}
 rng = np.random.default_rng(0)
 X = rng.normal(size=(n, d)); X += rng.integers(0, K, size=(n, 1))
 small = X[:2000].copy(); GaussianMixture(K, random_state=0, max_iter=2).fit(small)
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+def peak():  # of this process image; ru_maxrss would start at the parent's
+    return int(next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")))
+before = peak()
 GaussianMixture(K, random_state=0, max_iter=2, **{options}).fit(X)
-print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+print((peak() - before) / 1024)
 """
 
 
