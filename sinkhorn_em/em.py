@@ -149,8 +149,6 @@ def _bound(solution: Solution) -> float:
 
 
 def _tolerances(gain: float) -> Tolerances:
-    marginal, gap = LOOSE, LOOSE_GAP
-    if gain < np.inf:
-        marginal = float(np.clip(SHARE_OF_GAIN * gain, TIGHT, LOOSE))
-        gap = float(np.clip(SHARE_OF_GAIN * gain, TIGHT_GAP, LOOSE_GAP))
-    return Tolerances(marginal, min(RELATIVE * marginal, MOST_RELATIVE), gap)
+    allowed = SHARE_OF_GAIN * gain
+    marginal = min(max(allowed, TIGHT), LOOSE)
+    return Tolerances(marginal, min(RELATIVE * marginal, MOST_RELATIVE), min(max(allowed, TIGHT_GAP), LOOSE_GAP))

@@ -187,12 +187,14 @@ def _factorise(S: Floats, floor: float) -> Covariances:
     """Inverse Cholesky factors of (K, d, d) covariances whose eigenvalues are first raised to ``floor``."""
     S = S.copy()
     factors, held = np.empty_like(S), np.zeros(len(S), bool)
-    least = floor * np.eye(S.shape[1])
     for k, covariance in enumerate(S):
         L, failed = dpotrf(covariance, lower=1)
-        if failed or (floor and dpotrf(covariance - least, lower=1)[1]):
+        F = dtrtri(L, lower=1)[0] if not failed else L
+        # 1/|F|^2 is below the smallest eigenvalue: most covariances are cleared by it
+        if failed or (floor and np.vdot(F, F) * floor > 1 and dpotrf(covariance - floor * np.eye(len(L)), lower=1)[1]):
             S[k], L, held[k] = _raise_eigenvalues(covariance, floor)
-        factors[k] = dtrtri(L, lower=1)[0]
+            F = dtrtri(L, lower=1)[0]
+        factors[k] = F
     return Covariances(S, factors, np.log(factors.diagonal(axis1=1, axis2=2)).sum(axis=1), held)
 
 

@@ -66,17 +66,17 @@ SMALLEST_LOG_MU, FINE, COARSE = -34.0, 0.05, 1.0
 
 
 class _Point(NamedTuple):
-    b: Floats
     g: Floats
     value: float
     mass: Floats
-    gram: Floats
+    gram: Floats | None
     residual: Floats  # t - c
     target: Floats
+    error: float  # sum |t - c|
+    relative: float  # max |log(c/t)|
 
-    @property
-    def error(self) -> float:
-        return float(np.abs(self.residual).sum())
+    def within(self, tolerances: Tolerances) -> bool:
+        return self.error <= tolerances.marginal and self.relative <= tolerances.relative
 
 
 def relative_error(mass: Floats, target: Floats, b: Floats) -> float:
@@ -94,7 +94,7 @@ def solve_newton(one_pass: Pass, rule: ColumnRule, b: Floats, g: Floats, toleran
         return _solution(point, 0.0, 1, "converged")
     passes, radius, stalled, scaled, gap = 1, FIRST_RADIUS, 0, 0, np.nan
     while True:
-        converged = _is_converged(point, tolerances)
+        converged = point.within(tolerances)
         if converged and tolerances.gap == np.inf:
             return _solution(point, gap, passes, "converged")
         if scaled < passes and rule.off_scale(point.g, b, point.mass) and passes < tolerances.max_passes:
@@ -137,23 +137,18 @@ def _minimiser_along(step: Floats, point: _Point, trial: _Point) -> float:
 def _evaluate(one_pass: Pass, rule: ColumnRule, b: Floats, g: Floats, temperature: float = 1.0) -> _Point:
     e = one_pass(np.log(b) + g, temperature if rule.constrains else 0.0)
     target = rule.target(g, b, e.mass)
-    gram = e.gram if e.gram is not None else np.zeros((len(g), len(g)))
-    return _Point(b, g, e.value + rule.penalty(g, b), e.mass, gram, target - e.mass, target)
-
-
-def _is_converged(point: _Point, tolerances: Tolerances) -> bool:
-    return (
-        point.error <= tolerances.marginal and relative_error(point.mass, point.target, point.b) <= tolerances.relative
-    )
+    residual = target - e.mass
+    error, relative = float(np.abs(residual).sum()), relative_error(e.mass, target, b)
+    return _Point(g, e.value + rule.penalty(g, b), e.mass, e.gram, residual, target, error, relative)
 
 
 def _solution(point: _Point, gap: float, passes: int, status: str) -> Solution:
-    relative = relative_error(point.mass, point.target, point.b)
-    return Solution(point.g, point.mass, point.value, gap, point.error, relative, passes, status)
+    return Solution(point.g, point.mass, point.value, gap, point.error, point.relative, passes, status)
 
 
 def _step(point: _Point, rule: ColumnRule, b: Floats, radius: float) -> tuple[Floats, float, float]:
     """The step, the decrease that the quadratic model predicts for it, and its norm."""
+    assert point.gram is not None
     H = -point.gram
     H.flat[:: len(H) + 1] = point.gram.sum(axis=1) + rule.curvature(point.g, b)
     while True:
@@ -169,8 +164,11 @@ def _model_step(H: Floats, point: _Point, rule: ColumnRule, b: Floats, radius: f
     d = np.zeros_like(point.g)
     free = rule.movable(point.g, b, point.mass)
     metric = np.maximum(np.maximum(point.target, point.mass), SMALLEST_METRIC)
-    while free.any() and point.residual.any():
-        d = _free_step(H, metric, point.residual, d, free, rule, radius)
+    while point.error > 0 and free.any():
+        if free.all():
+            d = _within(H, metric, point.residual, rule.step_norm, radius, rule.invariant)
+        else:
+            d = _free_step(H, metric, point.residual, d, free, rule, radius)
         stopped = rule.clip(point.g, d, point.mass)
         crossing = free & (stopped != d)
         if not crossing.any():
@@ -184,16 +182,14 @@ def _free_step(
 ) -> Floats:
     """d with its ``free`` entries solved for, the others held."""
     held = r - H @ np.where(free, 0.0, d)
-    singular = rule.invariant and bool(free.all())
-    if not free.all():
-        H, metric, held = H[np.ix_(free, free)], metric[free], held[free]
 
     def full(part: Floats) -> Floats:
         whole = d.copy()
-        whole[free] = part - metric @ part / metric.sum() if singular else part
+        whole[free] = part
         return whole
 
-    return full(_within(H, metric, held, lambda part: rule.step_norm(full(part)), radius, singular))
+    inner = H[np.ix_(free, free)], metric[free], held[free]
+    return full(_within(*inner, lambda part: rule.step_norm(full(part)), radius, False))
 
 
 def _within(H: Floats, D: Floats, r: Floats, norm: Callable[[Floats], float], radius: float, singular: bool) -> Floats:
