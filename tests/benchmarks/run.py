@@ -102,7 +102,7 @@ def bench_estep():
         "E-step to an L1 marginal error of 1e-9, n = 200 000, K = 10",
         "separation", "ours, s", "passes", "ot.sinkhorn, s", "ratio", "sinkhorn_log, s", "ratio", "sinkhorn_stabilized, s", "ratio",
     )  # fmt: skip
-    for separation in (2.0, 3.0):
+    for separation in (2.0, 3.0, 4.0):
         rng = np.random.default_rng(0)
         K, n = 10, 200_000
         centres = rng.normal(size=(K, 2)) * separation
@@ -247,7 +247,7 @@ def bench_small():
     X = load_iris().data
     table(
         "Fit of iris (150 x 4), K = 3, milliseconds, medians over 15 seeds",
-        "covariance", "ours", "ours, tau 0", "scikit-learn", "ours / scikit-learn", "median gain in log-likelihood, nats",
+        "covariance", "default", "scikit-learn, default", "ratio", "median gain, nats", "tau 0, tol 1e-3", "ratio",
     )  # fmt: skip
     for covariance in ("full", "tied", "diag"):
         counters = dict.fromkeys(("ours", "em", "theirs"), 0)
@@ -261,7 +261,7 @@ def bench_small():
         t = interleaved(
             15,
             ours=lambda: fit("ours", GaussianMixture).fit(X),
-            em=lambda: fit("em", lambda *a, **k: GaussianMixture(*a, tau=0, **k)).fit(X),
+            em=lambda: fit("em", lambda *a, **k: GaussianMixture(*a, tau=0, tol=1e-3, **k)).fit(X),
             theirs=lambda: fit("theirs", sklearn.mixture.GaussianMixture).fit(X),
         )
         gains = [
@@ -270,8 +270,8 @@ def bench_small():
             for s in range(15)
         ]  # fmt: skip
         row(
-            covariance, f"{t['ours'] * 1e3:.1f}", f"{t['em'] * 1e3:.1f}", f"{t['theirs'] * 1e3:.1f}",
-            f"{t['ours'] / t['theirs']:.2f}", f"{statistics.median(gains):.2f}",
+            covariance, f"{t['ours'] * 1e3:.1f}", f"{t['theirs'] * 1e3:.1f}", f"{t['ours'] / t['theirs']:.2f}",
+            f"{statistics.median(gains):.2f}", f"{t['em'] * 1e3:.1f}", f"{t['em'] / t['theirs']:.2f}",
         )  # fmt: skip
 
 
