@@ -162,25 +162,33 @@ def softmax_tile(scores, offset, scale, i0, m, R, top, total):
     any finite score is left with R = 0, top = 0, total = 0.
     """
     K, n_scored = offset.shape[0], scores.shape[0]
-    for k in range(K):
-        row, o = R[k], offset[k]
-        if k < n_scored:
-            s = scores[k, i0 : i0 + m]
-            for j in range(m):
-                row[j] = scale * (s[j] + o)
-        else:
-            row[:m] = scale * o
-    top[:m] = R[0, :m]
+    top[:m] = -np.inf
     total[:m] = 0.0
-    for k in range(1, K, 2):
-        row, row2 = R[k], R[min(k + 1, K - 1)]
+    for k in range(n_scored, K):
+        R[k, :m] = scale * offset[k]
         for j in range(m):
-            t = row[j] if row[j] > top[j] else top[j]
-            top[j] = row2[j] if row2[j] > t else t
+            top[j] = max(top[j], R[k, j])
+    for k in range(0, n_scored, 2):  # two columns a turn: half the traffic on top and total
+        k2 = min(k + 1, n_scored - 1)
+        row, s, o = R[k], scores[k, i0 : i0 + m], offset[k]
+        row2, s2, o2 = R[k2], scores[k2, i0 : i0 + m], offset[k2]
+        for j in range(m):
+            v, v2, t = scale * (s[j] + o), scale * (s2[j] + o2), top[j]
+            row[j] = v
+            row2[j] = v2
+            t = v if v > t else t
+            top[j] = v2 if v2 > t else t
     for j in range(m):
         top[j] = top[j] if top[j] > -np.inf else 0.0
-    for k in range(K):
-        row = R[k]
+    for k in range(0, K - 1, 2):
+        row, row2 = R[k], R[k + 1]
+        for j in range(m):
+            e, e2 = exp_nonpositive(row[j] - top[j]), exp_nonpositive(row2[j] - top[j])
+            row[j] = e
+            row2[j] = e2
+            total[j] += e + e2
+    if K % 2:
+        row = R[K - 1]
         for j in range(m):
             e = exp_nonpositive(row[j] - top[j])
             row[j] = e
