@@ -106,8 +106,8 @@ def fit(
         "reg_covar": "scale" if reg_covar is None else reg_covar,
     }
     taus = _taus(tau, compare)
-    if seed < 0:
-        messages.fail(f"--seed is {seed}; it must be an integer >= 0")
+    if not 0 <= seed < 2**32:
+        messages.fail(f"--seed is {seed}; it must be an integer from 0 to 2^32 - 1")
     outputs = Outputs(plot, output, labels)
     outputs.check(file)
     table = read_table(file, columns, truth, _silent if quiet else messages.note)

@@ -47,7 +47,7 @@ def read_table(file: Path, columns: str | None, truth: str | None, note: Callabl
 def _read(file: Path) -> pd.DataFrame:
     """The file as a DataFrame whose columns have strings for names."""
     kind = _kind(file)
-    if kind not in READERS:
+    if kind not in READERS and not file.is_dir():
         fail(f"{file} has the ending {kind!r}; it must be .csv, .tsv (both also .gz), .parquet or .npy")
     if not file.is_file():
         fail(f"{file} {'is a folder' if file.is_dir() else 'does not exist'}; give the path of a table")

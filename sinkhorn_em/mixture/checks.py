@@ -13,13 +13,14 @@ from ..initialisation import METHODS
 from ..ot import BoundedMass, ColumnRule, VirtualColumn, rule_for_tau
 
 WEIGHT_TOLERANCE = 1e-6
+LARGEST = 1e140  # of the data: squares, and sums of many of them, stay finite
 
 
 def check_options(estimator: Any) -> None:
     """Types and ranges of the scalar parameters."""
-    for name, least in (("n_components", 1), ("max_iter", 1), ("n_init", 1), ("verbose", 0)):
+    for name, least in (("n_components", 1), ("max_iter", 1), ("n_init", 1), ("verbose", 0), ("verbose_interval", 1)):
         value = getattr(estimator, name)
-        if not isinstance(value, Integral) or value < least:
+        if not isinstance(value, Integral) or (isinstance(value, bool) and name != "verbose") or value < least:
             raise ValueError(f"{name} is {value!r}; it must be an integer of at least {least}")
     if not isinstance(estimator.tol, Real) or not float(estimator.tol) >= 0:
         raise ValueError(
@@ -28,14 +29,14 @@ def check_options(estimator: Any) -> None:
     _one_of("covariance_type", estimator.covariance_type, STRUCTURES)
     _one_of("init_params", estimator.init_params, METHODS)
     reg = estimator.reg_covar
-    if reg != "scale" and not (isinstance(reg, Real) and 0 <= float(reg) < np.inf):
+    if not (isinstance(reg, str) and reg == "scale") and not (isinstance(reg, Real) and 0 <= float(reg) < np.inf):
         raise ValueError(
             f"reg_covar is {reg!r}; it must be 'scale' (relative to the data) or a number >= 0 added to variances"
         )
 
 
 def _one_of(name: str, value: Any, choices: Any) -> None:
-    if value not in choices:
+    if not isinstance(value, str) or value not in choices:
         raise ValueError(f"{name} is {value!r}; it must be one of {sorted(choices)}")
 
 
@@ -74,6 +75,8 @@ def check_weights(weights: Any, K: int) -> Floats | None:
         if weights == "uniform":
             return np.full(K, 1 / K)
         raise ValueError(f"weights is {weights!r}; it must be 'learned', 'uniform' or one weight per component")
+    if weights is None:
+        raise ValueError("weights is None; it must be 'learned', 'uniform' or one weight per component")
     return check_simplex("weights", weights, K)
 
 
@@ -97,6 +100,19 @@ def check_array(name: str, value: Any, shape: tuple[int, ...]) -> Floats:
     if not np.isfinite(array).all():
         raise ValueError(f"{name} has values that are not finite; remove or replace them")
     return array
+
+
+def check_range(X: Any) -> None:
+    """Squares of the data must be representable: ValueError naming the feature otherwise."""
+    low, high = X.min(axis=0).astype(np.float64), X.max(axis=0).astype(np.float64)
+    size, spread = np.maximum(np.abs(low), np.abs(high)), high / 2 - low / 2
+    bad = (size > LARGEST) | ((spread > 0) & (spread < 1 / LARGEST))
+    if bad.any():
+        j = int(np.argmax(bad))
+        raise ValueError(
+            f"feature {j} of X lies between {low[j]:.3g} and {high[j]:.3g}; its squares are not representable: rescale it to a "
+            f"spread between {1 / LARGEST:.0e} and {LARGEST:.0e}"
+        )
 
 
 def check_sample_weight(sample_weight: Any, n: int) -> Floats:

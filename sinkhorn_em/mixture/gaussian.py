@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 from tqdm import tqdm
 
 from .._typing import Floats, Integers
@@ -54,7 +54,8 @@ class GaussianMixture(PredictionMixin, DensityMixin, BaseEstimator):
         and the better of the two is kept, so the result is never worse than EM's. Prescribed weights are kept: the same burn-in,
         then Sinkhorn-EM to convergence.
     trim : float in [0, 1), default 0.0
-        Share of the rows, the worst fitted, that is left out (partial transport).
+        Share of the rows, the worst fitted, that is left out of the fit (partial transport); ``transport_plan(X).unassigned`` says
+        which. `score`, `bic` and `predict` are about all the rows they are given; `lower_bound_` is the trimmed objective.
     size_bounds : pair (lower, upper), optional
         Bounds on the component sizes, as fractions; used instead of tau.
     tol : float, default 1e-6
@@ -166,12 +167,18 @@ class GaussianMixture(PredictionMixin, DensityMixin, BaseEstimator):
         Returns
         -------
         self
+
+        Raises
+        ------
+        ValueError
+            A parameter, X or ``sample_weight`` breaks its rule; the message names it, its value, the rule and the remedy.
         """
         checks.check_options(self)
         rule = self._rule()
         prescribed = checks.check_weights(self.weights, self.n_components)
         warm = self.warm_start and hasattr(self, "means_")
         X = validate_data(self, X, dtype=[np.float64, np.float32], order="C", ensure_min_samples=2)
+        checks.check_range(X)
         row_mass = checks.check_sample_weight(sample_weight, len(X))
         if (row_mass > 0).sum() < self.n_components:
             raise ValueError(
@@ -188,12 +195,12 @@ class GaussianMixture(PredictionMixin, DensityMixin, BaseEstimator):
             rule=rule,
             weights=prescribed,
             burn_in_weights=held if prescribed is None else prescribed,
-            burn_in=rule.constrains and start.given is None,
+            burn_in=rule.constrains and start.covariances is None,
             max_iter=self.max_iter,
             tol=self.tol,
         )
         engine = InMemory(Z, row_mass)
-        best = self._best(engine, schedule, start, 1 if start.given is not None else self.n_init)
+        best = self._best(engine, schedule, start, 1 if start.complete else self.n_init)
         state = best.fit.state
         if schedule.main.rule == rule:
             solution = best.fit.solution
@@ -225,25 +232,23 @@ class GaussianMixture(PredictionMixin, DensityMixin, BaseEstimator):
         K, d = self.n_components, Z.shape[1]
         weights = None if self.weights_init is None else checks.check_simplex("weights_init", self.weights_init, K)
         means = None if self.means_init is None else checks.check_array("means_init", self.means_init, (K, d))
-        given = None
+        values = None if self.precisions_init is None else self._covariances_from_precisions(K, d)
         if warm:
-            if self.means_.shape != (K, d):
+            fitted = (self._family.structure.name, self.means_.shape)
+            if fitted != (self.covariance_type, (K, d)):
                 raise ValueError(
-                    f"warm_start: the last fit has means of shape {self.means_.shape}, this one needs {(K, d)}"
+                    f"warm_start: the last fit has covariance_type and means of shape {fitted}, this one needs "
+                    f"{(self.covariance_type, (K, d))}: set warm_start=False, or keep the model"
                 )
-            means, covariances, weights = self.means_, self.covariances_, self.weights_
-        elif self.precisions_init is not None:
-            covariances = self._covariances_from_precisions(K, d)
-        rows = distinct_rows(X, Z, row_mass)
+            means, values, weights = self.means_, self.covariances_, self.weights_
+        covariances = None
+        if values is not None:
+            values = coordinates.covariances_forward(values, self.covariance_type.endswith("spherical"))
+            covariances = family.structure.from_values(values, K, d)
         if means is not None:
             means = coordinates._apply((means - coordinates.shift).T).T
-        if warm or (self.precisions_init is not None and means is not None):
-            spherical = self.covariance_type.endswith("spherical")
-            values = coordinates.covariances_forward(covariances, spherical)
-            assert means is not None
-            given = GaussianParameters(means, family.structure.from_values(values, K, d), np.zeros(K, bool))
-        scratch = np.empty((K, len(Z))).T
-        return Start(rows, Z, scratch, K, self.init_params, means, given, weights)
+        rows, scratch = distinct_rows(X, Z, row_mass), np.empty((K, len(Z))).T
+        return Start(rows, Z, scratch, K, self.init_params, means, covariances, weights)
 
     def _covariances_from_precisions(self, K: int, d: int) -> Floats:
         shapes = {
@@ -324,9 +329,11 @@ class GaussianMixture(PredictionMixin, DensityMixin, BaseEstimator):
 
     def _warn(self, best: Outcome) -> None:
         parameters, K = best.fit.state.parameters, self.n_components
-        if parameters.retired.any():
+        asked = self.weights_init if isinstance(self.weights, str) else self.weights
+        retired = parameters.retired & (True if asked is None else np.asarray(asked, float) > 0)
+        if retired.any():
             warnings.warn(
-                f"components {np.flatnonzero(parameters.retired).tolist()} lost all their rows and were retired (weight 0): "
+                f"components {np.flatnonzero(retired).tolist()} lost all their rows and were retired (weight 0): "
                 f"lower n_components below {K}, try another random_state, or prescribe the weights",
                 ConvergenceWarning,
                 stacklevel=3,
@@ -348,7 +355,11 @@ class GaussianMixture(PredictionMixin, DensityMixin, BaseEstimator):
             )
 
     def save(self, path: str | Path) -> None:
-        """Write the fitted mixture as JSON (no pickle); `load` gives it back to the last bit."""
+        """Write the fitted mixture as JSON (no pickle); `load` gives it back to the last bit.
+
+        Raises ValueError for a parameter that JSON cannot hold (a RandomState), and NotFittedError before `fit`.
+        """
+        check_is_fitted(self)
         fitted = {key: value for key, value in vars(self).items() if key.endswith("_") and not key.startswith("_")}
         state = {
             "coordinates": self._coordinates,
@@ -361,8 +372,8 @@ class GaussianMixture(PredictionMixin, DensityMixin, BaseEstimator):
 
     @classmethod
     def load(cls, path: str | Path) -> GaussianMixture:
-        """Read a mixture that `save` wrote."""
-        content = storage.read(path, "GaussianMixture")
+        """Read a mixture that `save` wrote; ValueError if the file is something else, or damaged."""
+        content = storage.read(path, "GaussianMixture", ("parameters", "fitted", "state"))
         parameters, state = content["parameters"], content["state"]
         if parameters["size_bounds"] is not None:
             parameters["size_bounds"] = tuple(parameters["size_bounds"])

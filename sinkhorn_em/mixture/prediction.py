@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp
+from scipy.special import entr
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -39,25 +39,28 @@ class PredictionMixin:
 
     def predict_proba(self, X: Any) -> Floats:
         """Posterior probabilities (n, K) at the nominal weights: w_k f_k(x) / sum_l w_l f_l(x)."""
-        return np.concatenate([RowsPlan(S, self._log_weights(), S[:, 0]).responsibilities for S in self._scores(X)])
+        R = np.concatenate([RowsPlan(S, self._log_weights(), S[:, 0]).responsibilities for S in self._scores(X)])
+        R[~R.any(axis=1)] = self.weights_  # so far away that every density is 0
+        return R
 
     def score_samples(self, X: Any) -> Floats:
         """log sum_k w_k f_k(x), nats, (n,)."""
         return np.concatenate([log_normalisers(S, self._log_weights()) for S in self._scores(X)])
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Mean log-likelihood per row, nats."""
+        """Mean log-likelihood per row of X (n, d), nats, weighted by ``sample_weight`` (n,) if given."""
         log_density = self.score_samples(X)
         return float(check_sample_weight(sample_weight, len(log_density)) @ log_density)
 
-    def bic(self, X: Any) -> float:
-        """Bayesian information criterion, -2 log-likelihood + (parameters) log n: lower is better."""
-        n = len(X)
-        return -2 * self.score(X) * n + self._n_parameters() * np.log(n)
+    def bic(self, X: Any, sample_weight: Any = None) -> float:
+        """Bayesian information criterion, -2 log-likelihood + (parameters) log n: lower is better; n is the sum of the weights."""
+        n = _count(X, sample_weight)
+        return float(-2 * self.score(X, sample_weight=sample_weight) * n + self._n_parameters() * np.log(n))
 
-    def aic(self, X: Any) -> float:
+    def aic(self, X: Any, sample_weight: Any = None) -> float:
         """Akaike information criterion, -2 log-likelihood + 2 (parameters): lower is better."""
-        return -2 * self.score(X) * len(X) + 2 * self._n_parameters()
+        n = _count(X, sample_weight)
+        return float(-2 * self.score(X, sample_weight=sample_weight) * n + 2 * self._n_parameters())
 
     def transport_plan(self, X: Any, sample_weight: Any = None) -> Plan:
         """The Sinkhorn-EM plan of a batch: its column masses obey tau, trim and size_bounds at the nominal weights.
@@ -76,6 +79,11 @@ class PredictionMixin:
         X : array (n, d)
         sizes : array (K,) of int, optional
             Counts that sum to n; default n times the weights, rounded by largest remainder.
+
+        Raises
+        ------
+        ValueError
+            ``sizes`` are not K whole counts that sum to n.
 
         Notes
         -----
@@ -118,8 +126,10 @@ class PredictionMixin:
         return self._family.n_parameters(self._parameters) + learned * (len(self.weights_) - 1)
 
     def entropy(self, X: Any) -> float:
-        """Mean entropy of the posterior probabilities of the rows, nats: 0 when every row is certain."""
-        log_R = np.concatenate([S + self._log_weights() for S in self._scores(X)])
-        log_R = log_R - logsumexp(log_R, axis=1, keepdims=True)
-        R = np.exp(log_R)
-        return float(-np.where(R > 0, R * log_R, 0.0).sum(axis=1).mean())
+        """Mean over rows of -sum_k R_ik log R_ik, R the posterior probabilities, nats: 0 when every row is certain."""
+        return float(entr(self.predict_proba(X)).sum(axis=1).mean())
+
+
+def _count(X: Any, sample_weight: Any) -> float:
+    """Number of rows, or the total of their frequencies."""
+    return len(X) if sample_weight is None else float(np.broadcast_to(sample_weight, (len(X),)).sum())

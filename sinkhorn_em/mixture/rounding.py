@@ -11,6 +11,7 @@ from ..ot import solve_plan
 
 SHARPNESS = 30.0  # the plan is solved at a temperature this many times lower: few rows stay undecided
 MARGIN = 20.0  # in units of that temperature: rows closer to a tie are contested
+LARGEST = 1e6  # scores are scaled down to this
 FORBIDDEN = -1e300  # stands for -inf in the linear program
 ROUNDING = 1e-7  # of the largest score
 
@@ -32,12 +33,17 @@ def round_plan(scores: Floats, counts: Integers) -> Integers:
     row outside would change its mind, it is let in.
     """
     n, K = scores.shape
-    if counts.shape != (K,) or (counts < 0).any() or counts.sum() != n:
+    numbers = counts.dtype.kind in "iuf"
+    if not numbers or counts.shape != (K,) or (counts < 0).any() or (counts % 1 != 0).any() or counts.sum() != n:
         raise ValueError(
-            f"sizes is {counts.tolist()}; it must hold {K} counts >= 0 that sum to the number of rows, {n}"
+            f"sizes is {counts.tolist()}; it must hold {K} whole counts >= 0 that sum to the number of rows, {n}"
         )
     counts = counts.astype(np.int64)
     S = np.where(np.isfinite(scores), scores, FORBIDDEN) - scores.max(axis=1, keepdims=True)
+    largest = float(np.abs(S[S > FORBIDDEN / 2]).max())
+    S = np.where(
+        S > FORBIDDEN / 2, S / max(1.0, largest / LARGEST), FORBIDDEN
+    )  # the program's own tolerances are absolute
     prices = _prices(S, counts)
     margin = MARGIN / SHARPNESS
     while True:

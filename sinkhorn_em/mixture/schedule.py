@@ -16,7 +16,8 @@ import numpy as np
 from .._typing import Floats, Integers
 from ..em import Fit, Phase, State, run_phase, start_state
 from ..engines import Engine
-from ..families.gaussian import Gaussian, GaussianParameters
+from ..families.covariances import Covariances
+from ..families.gaussian import Gaussian
 from ..initialisation import DistinctRows, draw_start, fill_log_responsibilities, nearest
 from ..ot import ColumnRule
 
@@ -60,8 +61,13 @@ class Start(NamedTuple):
     n_components: int
     method: str
     means: Floats | None = None  # (K, d)
-    given: GaussianParameters | None = None  # all parameters, then no responsibilities are drawn
+    covariances: Covariances | None = None
     weights: Floats | None = None  # (K,)
+
+    @property
+    def complete(self) -> bool:
+        """Nothing needs to be drawn."""
+        return self.means is not None and self.covariances is not None
 
 
 class Outcome(NamedTuple):
@@ -93,7 +99,7 @@ def run_start(
     report: Callable[[int, float], None] | None = None,
 ) -> Outcome:
     """Run all phases from one start; where weights are learned, EM from the same start as well: the result is never worse."""
-    drawn = None if start.given is not None else _draw(start, rng)
+    drawn = None if start.complete else _draw(start, rng)
 
     def run(phases: list[Phase], weights: Floats | None) -> Outcome:
         state = _initial_state(engine, phases[0], start, drawn, weights)
@@ -116,16 +122,18 @@ def run_start(
 def _initial_state(
     engine: Engine, phase: Phase, start: Start, drawn: Integers | Floats | None, weights: Floats | None
 ) -> State:
-    """Parameters as given, or from what was drawn; ``weights`` overrule those of the start."""
-    K = start.n_components
-    if start.given is not None:
-        state = State(start.given, np.full(K, 1 / K), np.zeros(len(phase.rule.extend(np.ones(K)))))
+    """Parameters from what was drawn, those given put in their place; ``weights`` overrule those of the start."""
+    if drawn is None:
+        K = start.n_components
+        state = State(
+            phase.family.start(K, start.Z.shape[1]), np.full(K, 1 / K), np.zeros(len(phase.rule.extend(np.ones(K))))
+        )
     else:
-        assert drawn is not None
         fill_log_responsibilities(drawn, start.rows.inverse, start.scratch)
         state = start_state(engine, phase.family, [start.scratch], phase.rule)
-    if start.means is not None:
-        state = state._replace(parameters=state.parameters._replace(means=start.means))
+    given = {"means": start.means, "covariances": start.covariances}
+    parameters = state.parameters._replace(**{name: value for name, value in given.items() if value is not None})
+    state = state._replace(parameters=parameters)
     weights = start.weights if weights is None else weights
     return state if weights is None else state._replace(weights=weights)
 

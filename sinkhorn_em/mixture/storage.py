@@ -21,7 +21,11 @@ def to_plain(value: Any) -> Any:
         return {key: to_plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [to_plain(item) for item in value]
-    return value
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if hasattr(value, "__array__"):
+        return to_plain(np.asarray(value))
+    raise ValueError(f"a {type(value).__name__} cannot be stored as JSON: use numbers, strings or arrays ({value!r})")
 
 
 def from_plain(value: Any) -> Any:
@@ -44,7 +48,7 @@ def write(path: str | Path, kind: str, content: dict[str, Any]) -> None:
     part.replace(path)
 
 
-def read(path: str | Path, kind: str) -> dict[str, Any]:
+def read(path: str | Path, kind: str, needed: tuple[str, ...]) -> dict[str, Any]:
     """Read what `write` wrote, and check that it is what is asked for."""
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -56,4 +60,6 @@ def read(path: str | Path, kind: str) -> dict[str, Any]:
         raise ValueError(
             f"{path} has format {content.get('format')!r}; this version reads format {FORMAT}: update the package"
         )
+    if not set(needed) <= set(content):
+        raise ValueError(f"{path} is damaged: it lacks {sorted(set(needed) - set(content))}")
     return from_plain(content)

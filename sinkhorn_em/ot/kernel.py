@@ -106,6 +106,9 @@ def normaliser_pass(scores, offset, start, stop, tile, out):
         m = min(tile, stop - i0)
         softmax_tile(scores, offset, 1.0, i0, m, R, top, total)
         log_normaliser(top, total, m, out[i0 : i0 + m])
+        for j in range(m):
+            if total[j] == 0.0:
+                out[i0 + j] = -np.inf
 
 
 def evaluate(scores: Floats, row_mass: Floats, offset: Floats, temperature: float = 1.0) -> Evaluation:

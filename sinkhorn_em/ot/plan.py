@@ -40,7 +40,7 @@ class Plan(NamedTuple):
     #: (K,) column potentials g in nats, sum b g = 0 where only differences matter; -inf for columns of mass 0.
     #: Accepted back by ``solve_plan(..., potentials=)``.
     potentials: Floats
-    #: (K,) mass that each column receives
+    #: mass that each column receives, (K,)
     column_mass: Floats
     #: optimal value of the problem, nats per unit of row mass (in a mixture: a lower bound of the mean log-likelihood)
     value: float

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, Literal
 
 import numpy as np
@@ -51,7 +51,8 @@ def solve_plan(
     column_mass : array (K,), optional
         Masses b >= 0, normalised to sum 1; default uniform. A column of mass 0 is inactive (potential -inf).
     rule : "fixed", "free", "relaxed", "bounded" or a rule object
-        What is asked of the column masses: `FixedMass`, `FreeMass`, `RelaxedMass`, `BoundedMass`, `VirtualColumn`.
+        What is asked of the column masses; the objects are in `sinkhorn_em.ot`: `FixedMass`, `FreeMass`, `RelaxedMass`,
+        `BoundedMass`, `VirtualColumn`.
     tau : float or array (K,), optional
         Short for a rule: 0 free (EM), 1 fixed (Sinkhorn-EM), between them KL with ``rho = tau / (1 - tau)``.
     potentials : array (K,), optional
@@ -61,7 +62,7 @@ def solve_plan(
     tol : float
         Largest L1 error of the column masses; log(c/b) may be off by at most ``1000 tol`` in every column.
     max_passes : int, optional
-        Passes over the scores; default 300 (newton), 20000 (sinkhorn).
+        Passes over the scores; default 1000 (newton), 20000 (sinkhorn).
     empty_rows : "raise", "prior" or "drop"
         A row of positive mass with no finite score: an error, or assigned in proportion to b, or left out.
 
@@ -85,13 +86,13 @@ def solve_plan(
     a = _check_mass(row_mass, n, "row_mass", column_mass)
     b = _check_mass(column_mass, K, "column_mass", row_mass)
     rule = _check_rule(rule, tau, K)
-    if method not in SOLVERS:
+    if not isinstance(method, str) or method not in SOLVERS:
         raise ValueError(f"method is {method!r}; it must be one of {sorted(SOLVERS)}")
     if empty_rows not in EMPTY_ROWS:
         raise ValueError(f"empty_rows is {empty_rows!r}; it must be 'raise', 'prior' or 'drop'")
     if max_passes is not None and not (isinstance(max_passes, Integral) and max_passes >= 1):
         raise ValueError(f"max_passes is {max_passes!r}; it must be an integer of at least 1, or None")
-    if not tol > 0:
+    if not isinstance(tol, Real) or not float(tol) > 0:
         raise ValueError(f"tol is {tol}; it must be positive: 1e-9 is the default")
     b = rule.extend(b)
     active = b > 0
@@ -217,7 +218,7 @@ def _check_rule(rule: str | ColumnRule, tau: Any, K: int) -> ColumnRule:
         chosen = rule_for_tau(np.asarray(tau, float) if np.ndim(tau) else float(tau))
     elif isinstance(rule, ColumnRule):
         chosen = rule
-    elif rule in RULES:
+    elif isinstance(rule, str) and rule in RULES:
         chosen = RULES[rule]()
     else:
         raise ValueError(f"rule is {rule!r}; it must be one of {sorted(RULES)} or a rule object")

@@ -105,7 +105,7 @@ def test_more_components_than_rows_are_refused(refused, tmp_path):
         (("-k", 2, "--trim", 1), "--trim is 1.0; it must lie in [0, 1)"),
         (("-k", 2, "--tau", 7), "--tau"),
         (("-k", 2, "--tol", -1), "--tol is -1.0"),
-        (("-k", 2, "--seed", -1), "--seed is -1; it must be an integer >= 0"),
+        (("-k", 2, "--seed", -1), "--seed is -1; it must be an integer from 0 to 2^32 - 1"),
         (("-k", 2, "--compare", "kmeans"), "--compare is 'kmeans'; it must be one of em"),
         (("-k", 2, "--compare", "em", "--tau", 0), "--compare em with --tau 0"),
     ],

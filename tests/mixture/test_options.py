@@ -84,6 +84,11 @@ def test_one_component_is_the_closed_form(tau, weights):
     [
         ({"n_components": 0}, "n_components is 0; it must be an integer of at least 1"),
         ({"n_components": 2.5}, "n_components is 2.5"),
+        ({"n_components": True}, "n_components is True"),
+        ({"verbose_interval": 0}, "verbose_interval is 0"),
+        ({"covariance_type": ["full"]}, r"covariance_type is \['full'\]"),
+        ({"reg_covar": np.ones(2)}, "reg_covar is array"),
+        ({"weights": None}, "weights is None; it must be 'learned'"),
         ({"n_components": 151}, "n_components is 151 but X has 150 rows"),
         ({"max_iter": 0}, "max_iter is 0"),
         ({"n_init": 0}, "n_init is 0"),
@@ -128,6 +133,14 @@ def test_a_bad_parameter_is_named_with_its_value_and_the_rule(options, message):
 def test_bad_sample_weights_raise(weight, message):
     with pytest.raises(ValueError, match=message):
         GaussianMixture(2).fit(IRIS, sample_weight=weight)
+
+
+@pytest.mark.parametrize("scale", [1e200, 1e-200])
+def test_data_whose_squares_are_not_numbers_raise_and_name_the_feature(scale):
+    X = IRIS.copy()
+    X[:, 2] *= scale
+    with pytest.raises(ValueError, match=r"feature 2 of X lies between .* rescale it"):
+        GaussianMixture(2).fit(X)
 
 
 def test_nan_and_infinite_rows_raise():
@@ -183,6 +196,28 @@ def test_a_component_that_loses_its_rows_is_retired_by_name():
         ).fit(X)
     assert model.weights_[1] == 0
     assert set(model.predict(X)) == {0}
+
+
+def test_a_component_whose_weight_is_prescribed_as_0_is_no_surprise():
+    model = GaussianMixture(3, weights=(0.5, 0.5, 0.0), random_state=0).fit(IRIS)
+    assert set(model.predict(IRIS)) == {0, 1}
+    assert 0 <= model.entropy(IRIS) < np.log(2)
+
+
+def test_a_warm_start_of_another_structure_is_refused():
+    model = GaussianMixture(2, covariance_type="tied", warm_start=True, random_state=0).fit(IRIS[:, :2])
+    with pytest.raises(ValueError, match="warm_start: the last fit has covariance_type"):
+        model.set_params(covariance_type="diag").fit(IRIS[:, :2])
+
+
+@quiet
+def test_precisions_without_means_are_used():
+    options = {"tau": 0, "max_iter": 1, "random_state": 0}
+    bounds = [
+        GaussianMixture(2, precisions_init=np.stack([c * np.eye(4)] * 2), **options).fit(IRIS).lower_bounds_[0]
+        for c in (1e-3, 1e3)
+    ]
+    assert bounds[0] != pytest.approx(bounds[1], abs=1.0)
 
 
 def test_no_component_can_be_emptied_when_weights_are_prescribed():

@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.optimize import linear_sum_assignment
 from scipy.stats import multivariate_normal
@@ -143,6 +144,51 @@ def test_a_file_that_is_no_saved_mixture_is_refused(tmp_path):
     path.write_text("no json")
     with pytest.raises(ValueError, match="it is not JSON"):
         GaussianMixture.load(path)
+
+
+def test_what_json_cannot_hold_is_named(tmp_path):
+    X = load_iris().data
+    with pytest.raises(ValueError, match="a RandomState cannot be stored"):
+        GaussianMixture(2, random_state=np.random.RandomState(0)).fit(X).save(tmp_path / "a.json")
+    assert not list(tmp_path.iterdir())
+    GaussianMixture(2, weights=pd.Series([0.5, 0.5])).fit(X).save(tmp_path / "a.json")
+    assert GaussianMixture.load(tmp_path / "a.json").fit(X).weights_.tolist() == [0.5, 0.5]
+    (tmp_path / "b.json").write_text('{"format": 1, "estimator": "GaussianMixture"}')
+    with pytest.raises(ValueError, match="is damaged: it lacks"):
+        GaussianMixture.load(tmp_path / "b.json")
+    with pytest.raises(NotFittedError):
+        GaussianMixture(2).save(tmp_path / "c.json")
+
+
+def test_a_row_out_of_all_reach_has_log_density_minus_infinity_and_the_weights_as_posterior():
+    model = GaussianMixture(2, weights=[0.25, 0.75], random_state=0).fit(load_iris().data)
+    far = np.full((1, 4), 1e160)
+    assert model.score_samples(far)[0] == -np.inf
+    np.testing.assert_array_equal(model.predict_proba(far), [[0.25, 0.75]])
+
+
+def test_frequencies_count_in_the_information_criteria():
+    X = load_iris().data
+    frequency = np.where(np.arange(150) < 50, 2, 1)
+    twice = np.repeat(X, frequency, axis=0)
+    model = GaussianMixture(2, random_state=0).fit(X, sample_weight=frequency)
+    assert model.bic(X, sample_weight=frequency) == pytest.approx(model.bic(twice))
+    assert model.aic(X, sample_weight=frequency) == pytest.approx(model.aic(twice))
+    assert type(model.bic(X)) is float
+
+
+@pytest.mark.parametrize("sizes", [[75.5, 74.5, 0], ["a", "b", "c"], [50, 50], [-1, 51, 100]])
+def test_sizes_that_are_no_counts_are_refused(sizes):
+    X = load_iris().data
+    model = GaussianMixture(3, random_state=0).fit(X)
+    with pytest.raises(ValueError, match=r"sizes is .* whole counts"):
+        model.balanced_predict(X, sizes=sizes)
+
+
+def test_rows_far_from_the_fit_can_be_balanced():
+    X = load_iris().data
+    model = GaussianMixture(3, weights="uniform", random_state=0).fit(X)
+    assert np.bincount(model.balanced_predict(X * 1e100)).tolist() == [50, 50, 50]
 
 
 def test_an_unfitted_mixture_says_so():
