@@ -60,13 +60,15 @@ class Gaussian(Family):
     def maximise(self, statistics: GaussianStatistics, params: GaussianParameters) -> GaussianParameters:
         mass, first, second = statistics
         retired = mass <= SMALLEST_MASS * mass.sum()
-        mass = np.where(retired, 0.0, mass)
-        shift = np.where(retired[:, None], 0.0, first / np.where(retired, 1.0, mass)[:, None])
+        if retired.any():
+            mass = np.where(retired, 0.0, mass)
+            first = np.where(retired[:, None], 0.0, first)
+            second = np.where(retired[:, None, None], 0.0, second)
+        shift = first / np.where(retired, 1.0, mass)[:, None]
         if self.structure.full:
             scatter = second - (mass[:, None] * shift)[:, :, None] * shift[:, None, :]
         else:
             scatter = np.maximum(second[:, :, 0] - mass[:, None] * shift**2, 0.0)
-        scatter[retired] = 0.0
         covariances = self.structure.maximise(mass, scatter, self.regularisation)
         return GaussianParameters(params.means + shift, covariances, retired)
 
