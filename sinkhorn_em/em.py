@@ -67,9 +67,8 @@ def start_state(engine: Engine, family: Family, log_responsibilities: list[Float
     The moments are taken twice: about the family's own start, then about the means found.
     """
     K = log_responsibilities[0].shape[1]
-    offset, parameters = np.zeros(K), None
+    offset, parameters = np.zeros(K), family.start(K, engine.shape[1])
     for _ in range(2):
-        parameters = parameters or family.start(K, engine.shape[1])
         statistics = _statistics(engine, family, log_responsibilities, offset, parameters)
         parameters = family.maximise(statistics, parameters)
     weights = statistics.mass / statistics.mass.sum()

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from sinkhorn_em.em import Phase, State, run_phase
+from sinkhorn_em.em import Phase, State, run_phase, start_state
 from sinkhorn_em.engines import InMemory
 from sinkhorn_em.families.base import Family
 from sinkhorn_em.ot import FixedMass, FreeMass
@@ -58,3 +58,13 @@ def test_em_stays_many_to_one_and_sinkhorn_em_reaches_the_truth(R, trap, loss):
     near = [np.abs(b - sem.bounds[-1]) < 1e-3 for b in sem.bounds]
     assert near.index(True) <= {3: 6, 5: 5, 10: 9}[R]
     assert np.diff(sem.bounds).min() > -1e-10
+
+
+def test_a_family_whose_parameters_are_an_array_may_start_from_responsibilities():
+    X = np.array([[0.0], [2.0], [10.0], [12.0]])
+    engine = InMemory(np.ascontiguousarray(X.T).T, np.full(4, 0.25))
+    with np.errstate(divide="ignore"):
+        log_R = np.asfortranarray(np.log([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]]))
+    state = start_state(engine, UnitGaussian(), [log_R], FreeMass())
+    np.testing.assert_allclose(state.parameters[:, 0], [1.0, 11.0])
+    np.testing.assert_allclose(state.weights, [0.5, 0.5])

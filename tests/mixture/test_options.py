@@ -38,7 +38,10 @@ def test_with_learned_weights_the_fit_is_never_worse_than_em_from_the_same_start
     for seed in range(6):
         options = {"init_params": init, "covariance_type": covariance_type, "random_state": seed}
         em, sem = (GaussianMixture(3, tau=tau, **options).fit(IRIS) for tau in (0, 1))
-        assert sem.lower_bound_ >= em.lower_bound_ - 1e-12 or not np.isclose(em.weights_.min(), 0.1, atol=0.09)
+        spike = (
+            em._parameters.covariances.held.any() or em._parameters.retired.any()
+        )  # then a sound fit is kept instead
+        assert spike or sem.lower_bound_ >= em.lower_bound_ - 1e-12
 
 
 def test_far_clusters_of_unequal_counts_are_not_pulled_together():
