@@ -34,3 +34,22 @@ class RowPlan(Protocol):
     def matrix(self) -> Floats:
         """Mass times responsibilities, (n, K), a new array; a virtual column is left out."""
         ...
+
+
+class LinearMap(Protocol):
+    """Coordinates z = A (x - shift) of a fit, as a family sees them."""
+
+    @property
+    def shift(self) -> Floats:
+        """(d,)."""
+        ...
+
+    @property
+    def A(self) -> Floats:
+        """(d, d), or (d,) where it is diagonal."""
+        ...
+
+    @property
+    def log_det(self) -> float:
+        """log |det A|."""
+        ...

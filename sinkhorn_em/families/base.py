@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from .._typing import Floats, Integers, RowPlan
+from .._typing import Booleans, Floats, Integers, LinearMap, RowPlan
+
+SMALLEST_MASS = 1e-14  # of the total: a component with less has no parameters to estimate, and is retired
 
 
 class Family(ABC):
-    """Stateless: options are fields, parameters are NamedTuples. ``params`` is whatever `maximise` returned."""
+    """Stateless: options are fields, parameters are NamedTuples. ``params`` is whatever `maximise` returned.
+
+    Six methods are needed; the others have defaults that a family overrides where it has something to say.
+    """
+
+    #: coordinates to be fitted in: "none" (the data as they are), "isotropic", "scaled" or "whitened"
+    coordinates: ClassVar[str] = "none"
 
     @abstractmethod
     def start(self, n_components: int, n_features: int) -> Any:
@@ -30,7 +38,7 @@ class Family(ABC):
 
     @abstractmethod
     def maximise(self, statistics: Any, params: Any) -> Any:
-        """The parameters that maximise (or at least raise) the expected complete-data log-likelihood."""
+        """The parameters that maximise (or at least raise) the expected complete-data log-likelihood (plus `log_prior`)."""
 
     @abstractmethod
     def sample(self, params: Any, labels: Integers, rng: np.random.Generator) -> Floats:
@@ -39,3 +47,47 @@ class Family(ABC):
     @abstractmethod
     def n_parameters(self, params: Any) -> int:
         """Free parameters of the components (weights excluded)."""
+
+    @property
+    def turns(self) -> tuple[Family, ...]:
+        """Conditional M-steps that are taken in turn under one plan, each with its own statistics (ECM, Meng & Rubin 1993)."""
+        return (self,)
+
+    @property
+    def pooled(self) -> Family:
+        """The family with scales shared by all components: what the burn-in uses."""
+        return self
+
+    def check(self, X: Floats) -> None:  # noqa: B027
+        """Raise ValueError if rows X (n, d) cannot come from this family."""
+
+    def log_prior(self, params: Any) -> float:
+        """What a prior adds to the objective, nats per unit of row mass."""
+        return 0.0
+
+    def retired(self, params: Any) -> Booleans | None:
+        """Components (K,) that lost all their mass; None: the family does not say."""
+        return getattr(params, "retired", None)
+
+    def collapsed(self, params: Any) -> Booleans | None:
+        """Components (K,) whose scale is held at its floor; None: the family does not say."""
+        return None
+
+    def describe(self, params: Any, coordinates: LinearMap) -> dict[str, Any]:
+        """The parameters in the units of the data, by name: fitted attributes without their underscore."""
+        return {"parameters": params}
+
+    def prescribe(self, params: Any, values: dict[str, Any], coordinates: LinearMap) -> Any:
+        """``params`` with the user's ``values``, named as in `describe` and in the units of the data, put in their place."""
+        fields = getattr(params, "_fields", ())
+        unknown = sorted(set(values) - set(fields))
+        if unknown:
+            raise ValueError(
+                f"{', '.join(unknown)}: {type(self).__name__} has no such parameter to prescribe; it has {sorted(fields)}"
+            )
+        return params._replace(**values)
+
+
+def empty_components(mass: Floats) -> Booleans:
+    """Components (K,) without enough mass to estimate anything from."""
+    return mass <= SMALLEST_MASS * mass.sum()
