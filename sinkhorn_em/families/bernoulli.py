@@ -1,0 +1,97 @@
+"""Bernoulli components for zeros and ones, independent in every coordinate (latent class analysis).
+
+    log f(x) = sum_q x_q log p_q + (1 - x_q) log(1 - p_q)
+
+The M-step is the mean of the rows (exact).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._typing import Booleans, Floats, Integers, LinearMap, RowPlan
+from .base import Family, empty_components
+from .gumbel import prescribed_means
+from .poisson import CountStatistics
+
+#: probabilities are kept this far from 0 and 1: costs 1e-12 nats an entry, and no component forbids a row (-inf), which a mass it
+#: must take could need
+SMALLEST_PROBABILITY = 1e-12
+CHUNK = 8192  # rows of temporaries
+
+
+class BernoulliParameters(NamedTuple):
+    """Probabilities of a one (K, d), and components that lost all their mass and keep their last ones."""
+
+    probabilities: Floats
+    retired: Booleans  # (K,)
+
+
+@dataclass(frozen=True)
+class Bernoulli(Family):
+    """The Bernoulli family."""
+
+    def check(self, X: Floats) -> None:
+        for i in range(0, len(X), CHUNK):
+            tile = np.asarray(X[i : i + CHUNK])
+            bad = (tile != 0) & (tile != 1)
+            if bad.any():
+                row, column = np.argwhere(bad)[0]
+                raise ValueError(
+                    f"X[{i + row}, {column}] is {tile[row, column]:.6g}; Bernoulli takes zeros and ones: "
+                    f"recode the column, for instance X > 0"
+                )
+
+    def start(self, n_components: int, n_features: int) -> BernoulliParameters:
+        return BernoulliParameters(np.full((n_components, n_features), 0.5), np.zeros(n_components, bool))
+
+    def log_density(self, X: Floats, params: BernoulliParameters, out: Floats | None = None) -> Floats:
+        p = params.probabilities
+        if out is None:
+            out = np.empty((len(p), len(X))).T
+        zero = np.log1p(-p)
+        np.matmul(np.log(p) - zero, X.T, out=out.T)
+        out += zero.sum(axis=1)
+        return out
+
+    def statistics(self, X: Floats, plan: RowPlan, params: BernoulliParameters) -> CountStatistics:
+        P = plan.matrix
+        return CountStatistics(P.sum(axis=0), P.T @ X)
+
+    def maximise(self, statistics: CountStatistics, params: BernoulliParameters) -> BernoulliParameters:
+        retired = empty_components(statistics.mass)
+        mean = statistics.first / np.where(retired, 1.0, statistics.mass)[:, None]
+        return BernoulliParameters(np.where(retired[:, None], params.probabilities, _inside(mean)), retired)
+
+    def sample(self, params: BernoulliParameters, labels: Integers, rng: np.random.Generator) -> Floats:
+        p = params.probabilities[labels]
+        return (rng.random(p.shape) < p).astype(np.float64)
+
+    def n_parameters(self, params: BernoulliParameters) -> int:
+        return params.probabilities.size
+
+    def cdf(self, x: Floats, params: BernoulliParameters) -> Floats:
+        """F_k(x_i), (m, K), of values x (m,); one feature only."""
+        if params.probabilities.shape[1] != 1:
+            raise ValueError(f"cdf needs one feature; this fit has {params.probabilities.shape[1]}")
+        x = np.asarray(x)[:, None]
+        return np.where(x < 0, 0.0, np.where(x < 1, 1 - params.probabilities[:, 0], 1.0))
+
+    def describe(self, params: BernoulliParameters, coordinates: LinearMap) -> dict[str, Any]:
+        """``means``: probabilities of a one (K, d)."""
+        return {"means": params.probabilities}
+
+    def prescribe(
+        self, params: BernoulliParameters, values: dict[str, Any], coordinates: LinearMap
+    ) -> BernoulliParameters:
+        p = prescribed_means(self, values, params.probabilities.shape)
+        if ((p < 0) | (p > 1)).any():
+            raise ValueError(f"means reach from {p.min():.6g} to {p.max():.6g}; give Bernoulli probabilities in [0, 1]")
+        return params._replace(probabilities=_inside(p))
+
+
+def _inside(p: Floats) -> Floats:
+    return np.clip(p, SMALLEST_PROBABILITY, 1 - SMALLEST_PROBABILITY)
