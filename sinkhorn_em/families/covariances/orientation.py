@@ -1,0 +1,173 @@
+"""One orientation for all components: mclust's EVE and VVE, S_k = D Lambda_k D'.
+
+Given D the spectra are those of EVI and VVI along its axes. Given the spectra, the sum of the contract changes under a rotation by
+t in the plane of two axes as const + alpha cos 2t + beta sin 2t, so the best angle is known: every rotation lowers the sum, as in
+Flury & Gautschi (1986); the update of Browne & McNicholas (2014) lowers a bound of it. The minimum is local: a first call, with
+nothing to start from, tries the eigenvectors of the pooled covariance and of every component's.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import NamedTuple
+
+import numpy as np
+
+from ..._compiled import exact
+from ..._typing import Booleans, Floats
+from .base import Covariances, Limits, Regularisation, Structure, weights_and_covariances
+from .factors import factorise, from_spectra
+from .separable import Tied
+from .shapes import equal_volumes
+
+MAX_SWEEPS = 1000
+TRIAL_SWEEPS = 20  # for every start but the best
+GAIN = 1e-18  # of the sum, per feature, in a sweep: angles are then of order 1e-9
+ROUNDING = 1e-14  # gains below it that no longer shrink are noise
+COMMON = 1e-6  # correlation along shared axes up to which covariances count as having the same axes
+
+
+class _Oriented(NamedTuple):
+    """An orientation, the spectra that are best for it, components held, and the sum of the contract over n."""
+
+    D: Floats  # (d, d)
+    spectra: Floats  # (K, d)
+    held: Booleans  # (K,)
+    value: float
+
+
+class CommonOrientation(Structure):
+    """S_k = D Lambda_k D': values (K, d, d)."""
+
+    full, coordinates = True, "isotropic"
+
+    @abstractmethod
+    def spectra(self, variances: Floats, weights: Floats, limits: Limits) -> tuple[Floats, Booleans]:
+        """The best spectra (K, d) within the limits for variances along the axes, and the components held."""
+
+    def maximise(
+        self, mass: Floats, scatter: Floats, regularisation: Regularisation, current: Covariances | None = None
+    ) -> Covariances:
+        weights, C, limits = weights_and_covariances(mass, scatter, regularisation)
+        D = None if current is None else common_axes(current)
+        if D is None:
+            D = self._first(C, weights, limits)
+        best = self._orient(C, weights, limits, D, MAX_SWEEPS)
+        return from_spectra(best.D, best.spectra, best.held)
+
+    def from_values(self, values: Floats, K: int, d: int) -> Covariances:
+        return factorise(values, 0.0)
+
+    @property
+    def pooled(self) -> Structure:
+        return Tied()
+
+    def _first(self, C: Floats, weights: Floats, limits: Limits) -> Floats:
+        """The best of several orientations after a few sweeps."""
+        starts = np.linalg.eigh(np.concatenate([np.tensordot(weights, C, 1)[None], C[weights > 0]]))[1]
+        trials = [self._orient(C, weights, limits, D, TRIAL_SWEEPS) for D in starts]
+        return min(trials, key=lambda trial: trial.value).D
+
+    def _orient(self, C: Floats, weights: Floats, limits: Limits, D: Floats, sweeps: int) -> _Oriented:
+        """Spectra and rotations in turn, from orientation D."""
+        D = D.copy()
+        d, last = len(D), np.inf
+        for _ in range(sweeps):
+            rotated = np.ascontiguousarray(D.T @ C @ D)
+            spectra, _ = self.spectra(_variances(rotated), weights, limits)
+            gain = rotate(rotated, weights[:, None] / spectra, D)
+            if gain <= GAIN * d or (gain <= ROUNDING * d and gain >= last):
+                break
+            last = gain
+        Q, R = np.linalg.qr(D)  # rotations leave it orthogonal but for their rounding
+        D = Q * np.sign(np.diagonal(R))
+        variances = _variances(D.T @ C @ D)
+        spectra, held = self.spectra(variances, weights, limits)
+        value = float(weights @ (np.log(spectra) + variances / spectra).sum(axis=1))
+        return _Oriented(D, spectra, held, value)
+
+
+class EVE(CommonOrientation):
+    """One orientation and one volume, own shapes: S_k = lambda D A_k D', |A_k| = 1."""
+
+    name = "EVE"
+
+    def spectra(self, variances: Floats, weights: Floats, limits: Limits) -> tuple[Floats, Booleans]:
+        return equal_volumes(variances, weights, limits)
+
+    def n_parameters(self, K: int, d: int) -> int:
+        return d * (d + 1) // 2 + (K - 1) * (d - 1)
+
+
+class VVE(CommonOrientation):
+    """One orientation, own spectra: common principal components."""
+
+    name = "VVE"
+
+    def spectra(self, variances: Floats, weights: Floats, limits: Limits) -> tuple[Floats, Booleans]:
+        held = np.asarray((variances < limits.lower).any(axis=1) & limits.reported)
+        return np.clip(variances, limits.lower, limits.upper), held
+
+    def n_parameters(self, K: int, d: int) -> int:
+        return d * (d - 1) // 2 + K * d
+
+
+def common_axes(covariances: Covariances) -> Floats | None:
+    """The eigenvectors that all covariances share, (d, d); None if they share none."""
+    F = covariances.factors
+    K, d = F.shape[:2]
+    if F.ndim == 2:
+        return np.eye(d)
+    precisions = F.transpose(0, 2, 1) @ F
+    # shares that are in no ratio of small numbers: two axes with the same eigenvalues in every covariance only have them in the sum
+    shares = (1 + np.modf(np.arange(1, K + 1) * 0.6180339887498949)[0]) / precisions.trace(axis1=1, axis2=2)
+    D = np.linalg.eigh(np.tensordot(shares, precisions, 1))[1]
+    for _ in range(
+        10
+    ):  # where eigenvalues of the sum are close its eigenvectors are inexact: two or three sweeps mend it
+        rotated = np.ascontiguousarray(D.T @ precisions @ D)
+        variances = _variances(rotated)
+        if rotate(rotated, 1 / np.maximum(variances, np.finfo(float).tiny), D) <= GAIN:
+            break
+    scale = np.sqrt(np.abs(rotated.diagonal(axis1=1, axis2=2)))
+    off = np.abs(rotated - rotated.diagonal(axis1=1, axis2=2)[:, :, None] * np.eye(d))
+    return D if (off <= COMMON * scale[:, :, None] * scale[:, None, :]).all() else None
+
+
+def _variances(rotated: Floats) -> Floats:
+    return np.maximum(rotated.diagonal(axis1=1, axis2=2), 0.0)
+
+
+@exact
+def rotate(C, weights, D):
+    """One rotation in every plane of two axes, in place, each lowering sum_kj weights_kj (D' C_k D)_jj the most.
+
+    ``C`` (K, d, d) are the covariances in the axes D. Returns how much lower the sum is.
+    """
+    K, d = weights.shape
+    total = 0.0
+    for j in range(d):
+        for l in range(j + 1, d):
+            alpha, beta = 0.0, 0.0
+            for k in range(K):
+                w = weights[k, j] - weights[k, l]
+                alpha += w * 0.5 * (C[k, j, j] - C[k, l, l])
+                beta += w * C[k, j, l]
+            amplitude = np.hypot(alpha, beta)
+            gain = beta * beta / (amplitude - alpha) if alpha < 0.0 else amplitude + alpha
+            if not gain > 0.0:
+                continue
+            total += gain
+            t = 0.5 * np.arctan2(-beta, -alpha)
+            c, s = np.cos(t), np.sin(t)
+            for i in range(d):
+                a, b = D[i, j], D[i, l]
+                D[i, j], D[i, l] = c * a + s * b, c * b - s * a
+            for k in range(K):
+                for i in range(d):
+                    a, b = C[k, i, j], C[k, i, l]
+                    C[k, i, j], C[k, i, l] = c * a + s * b, c * b - s * a
+                for i in range(d):
+                    a, b = C[k, j, i], C[k, l, i]
+                    C[k, j, i], C[k, l, i] = c * a + s * b, c * b - s * a
+    return total
