@@ -53,8 +53,10 @@ class Bernoulli(Family):
         if out is None:
             out = np.empty((len(p), len(X))).T
         zero = np.log1p(-p)
-        np.matmul(np.log(p) - zero, X.T, out=out.T)
-        out += zero.sum(axis=1)
+        slope, constant = np.log(p) - zero, zero.sum(axis=1, keepdims=True)
+        for i in range(0, len(X), CHUNK):
+            x = np.ascontiguousarray(X[i : i + CHUNK].T)  # (d, rows)
+            out.T[:, i : i + CHUNK] = slope @ x + constant
         return out
 
     def statistics(self, X: Floats, plan: RowPlan, params: BernoulliParameters) -> CountStatistics:
@@ -87,6 +89,8 @@ class Bernoulli(Family):
     def prescribe(
         self, params: BernoulliParameters, values: dict[str, Any], coordinates: LinearMap
     ) -> BernoulliParameters:
+        if not values:
+            return params
         p = prescribed_means(self, values, params.probabilities.shape)
         if ((p < 0) | (p > 1)).any():
             raise ValueError(f"means reach from {p.min():.6g} to {p.max():.6g}; give Bernoulli probabilities in [0, 1]")

@@ -1,7 +1,7 @@
 """An upper bound of M(t) = sum_i w_i exp(t y_i) that touches it at t = 1, from five sums over one pass.
 
-With d = t - 1, exp(t y) = exp(y) [1 + d y + r(d, y)], r = exp(d y) - 1 - d y. The ratio r / d^2 rises with d y: it is at most y^2 / 2
-where d y <= 0, and at most its value at the end of the interval where d y > 0. Hence on [lower, upper], 0 < lower < 1 < upper,
+With d = t - 1, exp(t y) = exp(y) [1 + d y + r(d, y)], r = exp(d y) - 1 - d y. The ratio r / d^2 rises with d y: it is at most
+y^2 / 2 where d y <= 0, and its value at the end of the interval where d y > 0. Hence on [lower, upper], 0 < lower < 1 < upper,
 
     M(t) <= U(t) = A + B d + C d^2,    A = sum w e^y,    B = sum w y e^y,
     C = C_up for d > 0:    sum over y > 0 of w e^y r(upper - 1, y) / (upper - 1)^2, plus over y <= 0 of w e^y y^2 / 2,
@@ -15,14 +15,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._typing import Floats
+from .._typing import Booleans, Floats
 
 LOWEST, HIGHEST = -600.0, 300.0  # of y: no sum underflows to 0, nor overflows at 2 y; outside, y counts as the nearest
 BISECTIONS = 40  # of an interval of length 1/2: t to 5e-13, the bound to its square
 
 
 def exponential_sum_terms(weights: Floats, y: Floats, lower: float, upper: float) -> Floats:
-    """A, B, C_down, C_up, stacked (4, ...): sums over the last axis of ``weights`` and ``y`` (..., n); y may be -inf; upper <= 2."""
+    """A, B, C_down, C_up, stacked (4, ...): sums over the last axis of ``weights`` and ``y``. y = -inf adds 0; upper <= 2."""
     y = np.clip(y, LOWEST, HIGHEST)
     positive = y > 0
     step = np.where(positive, upper - 1, lower - 1)
@@ -54,7 +54,7 @@ def best_exponent(mean: Floats, terms: Floats, lower: float, upper: Floats | flo
     def value(t: Floats) -> Floats:
         return np.log(t) + t * mean - np.log(exponential_sum_bound(terms, t)[0])
 
-    def rises(t: Floats) -> Floats:
+    def rises(t: Floats) -> Booleans:
         U, slope = exponential_sum_bound(terms, t)
         return 1 / t + mean > slope / U
 

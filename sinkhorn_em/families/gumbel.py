@@ -1,6 +1,6 @@
 """Gumbel components (extreme values of type I), independent in every coordinate.
 
-    log f(x) = -log s + y - exp(y),    y = -(x - m) / s  (right tail, scipy's gumbel_r),  or  y = (x - m) / s  (left tail, gumbel_l).
+    log f(x) = -log s + y - exp(y),   y = -(x - m) / s  (right tail, scipy's gumbel_r)  or  y = (x - m) / s  (left tail, gumbel_l).
 
 With t = (old scale) / (new scale) and the location profiled out, the expected log-likelihood of n mass is n log t + t sum P y
 - n log sum P exp(t y) + constants; the last sum is bounded by `exponential_sums` (tangent at t = 1), whose maximum raises it.
@@ -113,7 +113,8 @@ class Gumbel(Family):
             scales = np.maximum(s / t, self.floor)
             locations = m - self._sign * scales * b
         scales, locations = np.where(keep, s, scales), np.where(keep, m, locations)
-        return GumbelParameters(locations, scales, retired, (scales <= self.floor * (1 + 1e-9)).any(axis=1))
+        held = np.any(scales <= self.floor * (1 + 1e-9), axis=1)
+        return GumbelParameters(locations, scales, retired, held)
 
     def sample(self, params: GumbelParameters, labels: Integers, rng: np.random.Generator) -> Floats:
         noise = rng.gumbel(size=(len(labels), params.locations.shape[1]))
@@ -137,6 +138,8 @@ class Gumbel(Family):
         return {"means": params.locations / coordinates.A + coordinates.shift, "scales": params.scales / coordinates.A}
 
     def prescribe(self, params: GumbelParameters, values: dict[str, Any], coordinates: LinearMap) -> GumbelParameters:
+        if not values:
+            return params
         means = prescribed_means(self, values, params.locations.shape)
         return params._replace(locations=(means - coordinates.shift) * coordinates.A, fresh=False)
 

@@ -52,10 +52,10 @@ class Multinomial(Family):
     def log_density(self, X: Floats, params: MultinomialParameters, out: Floats | None = None) -> Floats:
         if out is None:
             out = np.empty((len(params.probabilities), len(X))).T
-        np.matmul(np.log(params.probabilities), X.T, out=out.T)
+        log_p = np.log(params.probabilities)
         for i in range(0, len(X), CHUNK):
-            x = X[i : i + CHUNK]
-            out[i : i + CHUNK] += (gammaln(x.sum(axis=1) + 1) - gammaln(x + 1).sum(axis=1))[:, None]
+            x = np.ascontiguousarray(X[i : i + CHUNK].T)  # (d, rows)
+            out.T[:, i : i + CHUNK] = log_p @ x + (gammaln(x.sum(axis=0) + 1) - gammaln(x + 1).sum(axis=0))
         return out
 
     def statistics(self, X: Floats, plan: RowPlan, params: MultinomialParameters) -> CountStatistics:
@@ -83,6 +83,8 @@ class Multinomial(Family):
     def prescribe(
         self, params: MultinomialParameters, values: dict[str, Any], coordinates: LinearMap
     ) -> MultinomialParameters:
+        if not values:
+            return params
         p = prescribed_means(self, values, params.probabilities.shape)
         total = p.sum(axis=1, keepdims=True)
         if (p < 0).any() or (np.abs(total - 1) > ROUNDED).any():

@@ -49,10 +49,10 @@ class Poisson(Family):
     def log_density(self, X: Floats, params: PoissonParameters, out: Floats | None = None) -> Floats:
         if out is None:
             out = np.empty((len(params.rates), len(X))).T
-        np.matmul(np.log(params.rates), X.T, out=out.T)
-        out -= params.rates.sum(axis=1)
+        log_rates, total = np.log(params.rates), params.rates.sum(axis=1, keepdims=True)
         for i in range(0, len(X), CHUNK):
-            out[i : i + CHUNK] -= gammaln(X[i : i + CHUNK] + 1).sum(axis=1)[:, None]
+            x = np.ascontiguousarray(X[i : i + CHUNK].T)  # (d, rows)
+            out.T[:, i : i + CHUNK] = log_rates @ x - total - gammaln(x + 1).sum(axis=0)
         return out
 
     def statistics(self, X: Floats, plan: RowPlan, params: PoissonParameters) -> CountStatistics:
@@ -82,6 +82,8 @@ class Poisson(Family):
         return {"means": params.rates}
 
     def prescribe(self, params: PoissonParameters, values: dict[str, Any], coordinates: LinearMap) -> PoissonParameters:
+        if not values:
+            return params
         rates = prescribed_means(self, values, params.rates.shape)
         if (rates < 0).any():
             raise ValueError(f"means hold {rates.min():.6g}; a Poisson rate is not negative: give rates >= 0")

@@ -61,7 +61,9 @@ class SkewNormal(Family):
 
     def check(self, X: Floats) -> None:
         if X.shape[1] != 1:
-            raise ValueError(f"X has {X.shape[1]} features; SkewNormal takes one: fit one column, X[:, [0]], or use Gaussian")
+            raise ValueError(
+                f"X has {X.shape[1]} features; SkewNormal takes one: fit one column, X[:, [0]], or use Gaussian"
+            )
 
     def start(self, n_components: int, n_features: int) -> SkewNormalParameters:
         zero, none = np.zeros(n_components), np.zeros(n_components, bool)
@@ -97,9 +99,12 @@ class SkewNormal(Family):
         xi, Delta, Gamma = _by_moments(means) if params.fresh else _by_regression(means)
         Delta, Gamma = params.scales * Delta, np.maximum(params.scales**2 * Gamma, self.floor**2)
         scales = np.hypot(Delta, np.sqrt(Gamma))
-        new = (params.locations + params.scales * xi, scales, Delta / np.sqrt(Gamma))
-        kept = [np.where(retired, old, value) for old, value in zip(params, new, strict=False)]
-        return SkewNormalParameters(*kept, retired, kept[1] <= 2 * self.floor)
+        locations = np.where(retired, params.locations, params.locations + params.scales * xi)
+        scales, slants = (
+            np.where(retired, params.scales, scales),
+            np.where(retired, params.slants, Delta / np.sqrt(Gamma)),
+        )
+        return SkewNormalParameters(locations, scales, slants, retired, scales <= 2 * self.floor)
 
     def sample(self, params: SkewNormalParameters, labels: Integers, rng: np.random.Generator) -> Floats:
         u, e = rng.standard_normal((2, len(labels)))
@@ -126,6 +131,8 @@ class SkewNormal(Family):
     def prescribe(
         self, params: SkewNormalParameters, values: dict[str, Any], coordinates: LinearMap
     ) -> SkewNormalParameters:
+        if not values:
+            return params
         means = prescribed_means(self, values, (len(params.scales), 1))
         return params._replace(locations=((means - coordinates.shift) * coordinates.A)[:, 0], fresh=False)
 
