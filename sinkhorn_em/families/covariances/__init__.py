@@ -10,6 +10,7 @@ Three letters are mclust's names (Celeux & Govaert 1995): volume, shape, orienta
 from __future__ import annotations
 
 from .base import Covariances, Regularisation, Structure
+from .blocks import BlockDiagonal
 from .orientation import EVE, VVE
 from .separable import Diag, Full, Spherical, Tied, TiedDiag, TiedSpherical
 from .shapes import EEV, EVI, EVV
@@ -44,4 +45,12 @@ def structure_named(name: str) -> Structure:
     return kind()
 
 
-__all__ = ["MCLUST_NAMES", "STRUCTURES", "Covariances", "Regularisation", "Structure", "structure_named"]
+__all__ = [
+    "MCLUST_NAMES",
+    "STRUCTURES",
+    "BlockDiagonal",
+    "Covariances",
+    "Regularisation",
+    "Structure",
+    "structure_named",
+]

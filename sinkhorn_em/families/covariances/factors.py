@@ -30,7 +30,7 @@ def clipped(S: Floats, regularisation: Regularisation) -> Covariances:
         return factorise(S, regularisation.floor)
     eigenvalues, U = np.linalg.eigh(S)
     lower, upper, reported = regularisation.limits(EPS * float(np.abs(S).max()))
-    held = (eigenvalues < lower).any(axis=1) & reported
+    held = np.asarray((eigenvalues < lower).any(axis=1) & reported)
     return from_spectra(U, np.clip(eigenvalues, lower, upper), held)
 
 
@@ -38,9 +38,8 @@ def from_spectra(U: Floats, spectra: Floats, held: Booleans) -> Covariances:
     """S_k = U_k diag(s_k) U_k' from orthogonal U, (K, d, d) or (d, d) for all, and s (K, d)."""
     root = U * np.sqrt(spectra)[:, None, :]
     S = root @ root.transpose(0, 2, 1)
-    R = np.linalg.qr(root.transpose(0, 2, 1), mode="r")  # S = root root' = R' R
-    signs = np.sign(R.diagonal(axis1=1, axis2=2))
-    factors = np.array([dtrtri(one.T * sign, lower=1)[0] for one, sign in zip(R, signs, strict=True)])
+    R = np.linalg.qr(root.transpose(0, 2, 1))[1]  # S = root root' = R' R
+    factors = np.array([dtrtri(one.T * np.sign(np.diagonal(one)), lower=1)[0] for one in R])
     return Covariances(S, factors, -0.5 * np.log(spectra).sum(axis=1), held)
 
 

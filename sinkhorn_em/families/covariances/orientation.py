@@ -22,7 +22,7 @@ from .shapes import equal_volumes
 
 MAX_SWEEPS = 1000
 TRIAL_SWEEPS = 20  # for every start but the best
-GAIN = 1e-18  # of the sum, per feature, in a sweep: angles are then of order 1e-9
+GAIN = 1e-28  # of the sum, per feature, in a sweep: angles are then of order 1e-14
 ROUNDING = 1e-14  # gains below it that no longer shrink are noise
 COMMON = 1e-6  # correlation along shared axes up to which covariances count as having the same axes
 
