@@ -15,15 +15,14 @@ import numpy as np
 
 from ..._compiled import exact
 from ..._typing import Booleans, Floats
-from .base import Covariances, Limits, Regularisation, Structure, weights_and_covariances
+from .base import EPS, Covariances, Limits, Regularisation, Structure, weights_and_covariances
 from .factors import factorise, from_spectra
 from .separable import Tied
 from .shapes import equal_volumes
 
-MAX_SWEEPS = 1000
+MAX_SWEEPS = 500
 TRIAL_SWEEPS = 20  # for every start but the best
 GAIN = 1e-28  # of the sum, per feature, in a sweep: angles are then of order 1e-14
-ROUNDING = 1e-14  # gains below it that no longer shrink are noise
 COMMON = 1e-6  # correlation along shared axes up to which covariances count as having the same axes
 
 
@@ -75,8 +74,11 @@ class CommonOrientation(Structure):
         for _ in range(sweeps):
             rotated = np.ascontiguousarray(D.T @ C @ D)
             spectra, _ = self.spectra(_variances(rotated), weights, limits)
-            gain = rotate(rotated, weights[:, None] / spectra, D)
-            if gain <= GAIN * d or (gain <= ROUNDING * d and gain >= last):
+            slopes = weights[:, None] / spectra
+            # terms of this size cancel: gains within their rounding that no longer shrink are noise
+            rounding = 10 * EPS * float(slopes.max(axis=1) @ np.abs(rotated).max(axis=(1, 2)))
+            gain = rotate(rotated, slopes, D)
+            if gain <= GAIN * d or last <= gain <= rounding:
                 break
             last = gain
         Q, R = np.linalg.qr(D)  # rotations leave it orthogonal but for their rounding
@@ -118,6 +120,7 @@ def common_axes(covariances: Covariances) -> Floats | None:
     K, d = F.shape[:2]
     if F.ndim == 2:
         return np.eye(d)
+    F = F / np.abs(F).max(axis=(1, 2), keepdims=True)  # units do not matter, and could overflow
     precisions = F.transpose(0, 2, 1) @ F
     # shares that are in no ratio of small numbers: two axes with the same eigenvalues in every covariance only have them in the sum
     shares = (1 + np.modf(np.arange(1, K + 1) * 0.6180339887498949)[0]) / precisions.trace(axis1=1, axis2=2)
