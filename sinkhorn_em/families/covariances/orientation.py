@@ -20,16 +20,17 @@ from .factors import factorise, from_spectra
 from .separable import Tied
 from .shapes import equal_volumes
 
-MAX_SWEEPS = 500
-TRIAL_SWEEPS = 20  # for every start but the best
-GAIN = 1e-28  # of the sum, per feature, in a sweep: angles are then of order 1e-14
+MAX_CYCLES = 200
+TRIAL_CYCLES = 8  # for every start but the best
+GAIN = 1e-28  # of the sum, per feature, in one sweep: angles are then of order 1e-14
 COMMON = 1e-6  # correlation along shared axes up to which covariances count as having the same axes
 
 
 class _Oriented(NamedTuple):
-    """An orientation, the spectra that are best for it, components held, and the sum of the contract over n."""
+    """An orientation, the covariances and the best spectra along its axes, components held, and the sum of the contract over n."""
 
     D: Floats  # (d, d)
+    rotated: Floats  # (K, d, d)
     spectra: Floats  # (K, d)
     held: Booleans  # (K,)
     value: float
@@ -51,7 +52,7 @@ class CommonOrientation(Structure):
         D = None if current is None else common_axes(current)
         if D is None:
             D = self._first(C, weights, limits)
-        best = self._orient(C, weights, limits, D, MAX_SWEEPS)
+        best = self._orient(C, weights, limits, D, MAX_CYCLES)
         return from_spectra(best.D, best.spectra, best.held)
 
     def from_values(self, values: Floats, K: int, d: int) -> Covariances:
@@ -64,29 +65,35 @@ class CommonOrientation(Structure):
     def _first(self, C: Floats, weights: Floats, limits: Limits) -> Floats:
         """The best of several orientations after a few sweeps."""
         starts = np.linalg.eigh(np.concatenate([np.tensordot(weights, C, 1)[None], C[weights > 0]]))[1]
-        trials = [self._orient(C, weights, limits, D, TRIAL_SWEEPS) for D in starts]
+        trials = [self._orient(C, weights, limits, D, TRIAL_CYCLES) for D in starts]
         return min(trials, key=lambda trial: trial.value).D
 
-    def _orient(self, C: Floats, weights: Floats, limits: Limits, D: Floats, sweeps: int) -> _Oriented:
-        """Spectra and rotations in turn, from orientation D."""
-        D = D.copy()
-        d, last = len(D), np.inf
-        for _ in range(sweeps):
-            rotated = np.ascontiguousarray(D.T @ C @ D)
-            spectra, _ = self.spectra(_variances(rotated), weights, limits)
-            slopes = weights[:, None] / spectra
-            # terms of this size cancel: gains within their rounding that no longer shrink are noise
-            rounding = 10 * EPS * float(slopes.max(axis=1) @ np.abs(rotated).max(axis=(1, 2)))
-            gain = rotate(rotated, slopes, D)
-            if gain <= GAIN * d or last <= gain <= rounding:
-                break
-            last = gain
-        Q, R = np.linalg.qr(D)  # rotations leave it orthogonal but for their rounding
-        D = Q * np.sign(np.diagonal(R))
-        variances = _variances(D.T @ C @ D)
+    def _along(self, C: Floats, weights: Floats, limits: Limits, D: Floats) -> _Oriented:
+        rotated = np.ascontiguousarray(D.T @ C @ D)
+        variances = _variances(rotated)
         spectra, held = self.spectra(variances, weights, limits)
-        value = float(weights @ (np.log(spectra) + variances / spectra).sum(axis=1))
-        return _Oriented(D, spectra, held, value)
+        return _Oriented(D, rotated, spectra, held, float((weights @ (np.log(spectra) + variances / spectra)).sum()))
+
+    def _orient(self, C: Floats, weights: Floats, limits: Limits, D: Floats, cycles: int) -> _Oriented:
+        """Spectra and rotations in turn from D, in cycles of two sweeps and a leap (SQUAREM, Varadhan & Roland 2008)."""
+        here, last = self._along(C, weights, limits, D), np.inf
+        for _ in range(cycles):
+            turns = []
+            for _ in range(2):
+                slopes, turned = weights[:, None] / here.spectra, here.D.copy()
+                # terms of this size cancel: gains within their rounding that no longer shrink are noise
+                rounding = 10 * EPS * float(slopes.max(axis=1) @ np.abs(here.rotated).max(axis=(1, 2)))
+                gain = rotate(here.rotated, slopes, turned)
+                turn = here.D.T @ turned
+                turns.append((turn - turn.T) / 2)
+                here = self._along(C, weights, limits, turned)
+                if gain <= GAIN * len(D) or last <= gain <= rounding:
+                    return here
+                last = gain
+            leap = self._along(C, weights, limits, _orthogonal(here.D @ _leap(*turns)))
+            if leap.value < here.value:
+                here, last = leap, np.inf
+        return here
 
 
 class EVE(CommonOrientation):
@@ -135,6 +142,23 @@ def common_axes(covariances: Covariances) -> Floats | None:
     scale = np.sqrt(np.abs(rotated.diagonal(axis1=1, axis2=2)))
     off = np.abs(rotated - rotated.diagonal(axis1=1, axis2=2)[:, :, None] * np.eye(d))
     return D if (off <= COMMON * scale[:, :, None] * scale[:, None, :]).all() else None
+
+
+def _leap(first: Floats, second: Floats) -> Floats:
+    """The rotation that two turns in a row, skew-symmetric, promise beyond them."""
+    change = second - first
+    size = float(np.linalg.norm(change))
+    length = max(float(np.linalg.norm(first)) / size, 1.0) if size > 0 else 1.0
+    turn = 2 * (length - 1) * first + (length**2 - 1) * change
+    eye = np.eye(len(turn))
+    rotation: Floats = np.linalg.solve(eye - turn / 2, eye + turn / 2)  # Cayley's
+    return rotation
+
+
+def _orthogonal(D: Floats) -> Floats:
+    """Without the rounding of many rotations."""
+    Q, R = np.linalg.qr(D)
+    return Q * np.sign(np.diagonal(R))
 
 
 def _variances(rotated: Floats) -> Floats:
