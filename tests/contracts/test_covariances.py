@@ -353,13 +353,13 @@ BLOCKS = ((0, 3), (4, 1, 2))
 def test_blocks_are_what_their_structure_makes_of_them(name):
     mass, W = problem(3, 5, 0)
     structure = BlockDiagonal(BLOCKS, structure_named(name))
-    whole = structure.maximise(mass, W, Regularisation(1e-9))
+    whole = structure.maximise(mass, W, NONE)
     expected = np.zeros_like(W)
     for block in BLOCKS:
         place = np.ix_(range(3), block, block)
         expected[place] = dense(name, covariances(name, mass, W[place]), len(block))
     assert whole.values.shape == structure.shape(3, 5)
-    assert whole.values == pytest.approx(expected, rel=1e-12, abs=1e-15)
+    assert whole.values == pytest.approx(expected, rel=1e-11, abs=1e-13)
     assert structure.n_parameters(3, 5) == sum(structure_named(name).n_parameters(3, d) for d in (2, 3))
     F = whole.factors
     assert np.array_equal(F, np.tril(F))

@@ -11,6 +11,7 @@ from ..._typing import Booleans, Floats
 
 TINY = float(np.finfo(float).tiny)
 EPS = float(np.finfo(float).eps)
+OVERFLOW = 700.0  # exp() of more is infinite
 
 
 class Limits(NamedTuple):

@@ -151,8 +151,7 @@ def _leap(first: Floats, second: Floats) -> Floats:
     length = max(float(np.linalg.norm(first)) / size, 1.0) if size > 0 else 1.0
     turn = 2 * (length - 1) * first + (length**2 - 1) * change
     eye = np.eye(len(turn))
-    rotation: Floats = np.linalg.solve(eye - turn / 2, eye + turn / 2)  # Cayley's
-    return rotation
+    return np.asarray(np.linalg.solve(eye - turn / 2, eye + turn / 2), float)  # Cayley's
 
 
 def _orthogonal(D: Floats) -> Floats:

@@ -6,12 +6,11 @@ import numpy as np
 from scipy.optimize import brentq
 
 from ..._typing import Booleans, Floats
-from .base import Covariances, Limits, Regularisation, Structure, weights_and_covariances
+from .base import OVERFLOW, Covariances, Limits, Regularisation, Structure, weights_and_covariances
 from .factors import factorise, from_spectra, from_variances
 from .separable import Tied, TiedDiag
 
 SMALLEST = 5e-324  # positive number
-OVERFLOW = 700.0  # exp() of more is infinite
 
 
 class EVI(Structure):

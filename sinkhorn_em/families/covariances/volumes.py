@@ -12,12 +12,13 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from ..._typing import Booleans, Floats
-from .base import Covariances, Limits, Regularisation, Structure, weights_and_covariances
+from .base import EPS, OVERFLOW, TINY, Covariances, Limits, Regularisation, Structure, weights_and_covariances
 from .factors import factorise, from_spectra, from_variances
 from .separable import Tied, TiedDiag
 
 MAX_SWEEPS = 1000
-STEP = 1e-13  # of log |S_k| / d, where the alternation stops: rounding of its terms
+STEP = 1e-13  # of log lambda_k, where the alternation stops
+LONGEST = 100.0  # leap, in steps: more is a quotient of rounding errors
 
 
 class _Spread(Protocol):
@@ -113,32 +114,65 @@ class VEV(Structure):
 def volumes_and_shape(
     spread: _Spread, weights: Floats, volumes: Floats, limits: Limits, current: Covariances | None
 ) -> tuple[Floats, Floats, Booleans]:
-    """Basis, variances lambda_k B_j (K, d) along it, and components held; from the volumes of ``current``, if any."""
+    """Basis, variances lambda_k B_j (K, d) along it, and components held; from the volumes of ``current``, if any.
+
+    After two sweeps a leap (SQUAREM, Varadhan & Roland 2008), taken back if it raises the sum of the contract.
+    """
     if current is not None:
         volumes = np.exp(-2 * current.log_det / current.factors.shape[1])  # log_det is that of F
     volumes = np.clip(volumes, limits.lower, limits.upper)
     boxes = _first_boxes(volumes, limits)
     volumes = np.clip(volumes, *boxes.volume)
-    before = np.full(len(weights), np.inf)
+    boxes = _boxes(_sweep(spread, weights, volumes, boxes).shape, volumes, limits)
+    path, lowest, safe = [np.log(volumes)], np.inf, volumes
     for _ in range(MAX_SWEEPS):
-        basis, C = spread(volumes)
-        raw_shape = (weights / volumes) @ C
-        shape = np.clip(raw_shape, *boxes.shape)
-        raw_volumes = (C / shape).mean(axis=1)
-        volumes = np.clip(raw_volumes, *boxes.volume)
-        log_sizes = np.log(volumes) + np.log(shape).mean()
-        if np.abs(log_sizes - before).max() <= STEP + 1e-15 * np.abs(log_sizes).max():
+        trial = _sweep(spread, weights, volumes, boxes)
+        if trial.value > lowest:
+            volumes, path, lowest = safe, [np.log(safe)], np.inf
+            continue
+        sweep = trial
+        path.append(np.log(sweep.volumes))
+        step, size = np.abs(path[-1] - path[-2]).max(), np.abs(path[-1]).max()
+        if step <= STEP + 4 * EPS * size:
             break
-        before = log_sizes
-        boxes = _boxes(shape, volumes, limits)
-    held = _held(raw_shape, raw_volumes, boxes) & limits.reported
-    return basis, np.clip(volumes[:, None] * shape, limits.lower, limits.upper), held
+        volumes, boxes = sweep.volumes, _boxes(sweep.shape, sweep.volumes, limits)
+        if len(path) == 3:
+            safe, lowest = volumes, sweep.value
+            volumes = np.clip(np.exp(np.clip(_leap(*path), -OVERFLOW, OVERFLOW)), *boxes.volume)
+            path = [np.log(volumes)]
+    variances = np.clip(sweep.volumes[:, None] * sweep.shape, limits.lower, limits.upper)
+    return sweep.basis, variances, sweep.held & limits.reported
 
 
-def _held(raw_shape: Floats, raw_volumes: Floats, boxes: _Boxes) -> Booleans:
-    """A shape held at its limit holds all components."""
-    tolerance = 1 - 1e-9
-    return (raw_volumes < boxes.volume[0] * tolerance) | (raw_shape < boxes.shape[0] * tolerance).any()
+class _Sweep(NamedTuple):
+    """A shape from volumes and volumes from it, what was held at the limit, and the sum of the contract with the old volumes."""
+
+    basis: Floats
+    shape: Floats  # (d,)
+    volumes: Floats  # (K,)
+    held: Booleans  # (K,): a shape at its limit holds all components
+    value: float
+
+
+def _sweep(spread: _Spread, weights: Floats, volumes: Floats, boxes: _Boxes) -> _Sweep:
+    basis, C = spread(volumes)
+    best_shape = (weights / volumes) @ C
+    shape = np.clip(best_shape, *boxes.shape)
+    best_volumes = (C / shape).mean(axis=1)
+    beyond = 1 - 1e-9
+    held = (best_volumes < boxes.volume[0] * beyond) | (best_shape < boxes.shape[0] * beyond).any()
+    value = len(shape) * float(weights @ np.log(volumes)) + float((np.log(shape) + best_shape / shape).sum())
+    return _Sweep(basis, shape, np.clip(best_volumes, *boxes.volume), held, value)
+
+
+def _leap(start: Floats, first: Floats, second: Floats) -> Floats:
+    """Where two steps lead to."""
+    step = first - start
+    change = second - first - step
+    size = float(np.linalg.norm(change))
+    length = float(np.linalg.norm(step)) / max(size, TINY)
+    length = min(max(length, 1.0), LONGEST)
+    return start + 2 * length * step + length**2 * change
 
 
 def _first_boxes(volumes: Floats, limits: Limits) -> _Boxes:
