@@ -35,6 +35,10 @@ class RowPlan(Protocol):
         """Mass times responsibilities, (n, K), a new array; a virtual column is left out."""
         ...
 
+    def rows(self, rows: slice) -> RowPlan:
+        """The plan of some of the rows."""
+        ...
+
 
 class LinearMap(Protocol):
     """Coordinates z = A (x - shift) of a fit, as a family sees them."""
@@ -52,4 +56,20 @@ class LinearMap(Protocol):
     @property
     def log_det(self) -> float:
         """log |det A|."""
+        ...
+
+    def forward(self, X: Floats) -> Floats:
+        """z of rows x."""
+        ...
+
+    def backward(self, Z: Floats) -> Floats:
+        """x of rows z."""
+        ...
+
+    def covariances_forward(self, S: Floats, full: bool, spherical: bool) -> Floats:
+        """Covariances of x as those of z."""
+        ...
+
+    def covariances_backward(self, S: Floats, full: bool, spherical: bool) -> Floats:
+        """Covariances of z as those of x."""
         ...

@@ -15,6 +15,7 @@ import numpy as np
 from ._typing import Floats
 from .families.kernels import moments
 
+Blocks = tuple[tuple[int, ...], ...]
 CHUNK = 8192  # rows transformed at a time
 ROUGH = 1e-6  # below this share the eigenvalues have lost half their digits
 DEGENERATE = 1e-14  # eigenvalues of the correlation matrix below this share of the largest: no spread, not rescaled
@@ -43,35 +44,45 @@ class Coordinates(NamedTuple):
         X = np.linalg.solve(self.A, Z.T).T if self.A.ndim == 2 else Z / self.A
         return X + self.shift
 
-    def covariances_forward(self, S: Floats, spherical: bool = False) -> Floats:
-        """A S A' of (..., d, d) covariances; of variances (..., d), or (K,) if spherical, where A is diagonal."""
-        if spherical:
-            return S * self.A[0] ** 2
-        return self.A @ S @ self.A.T if self.A.ndim == 2 else S * self.A**2
+    def covariances_forward(self, S: Floats, full: bool, spherical: bool) -> Floats:
+        """A S A' of covariances (..., d, d) if full; of variances (..., d) or, if spherical, scalars (...) else."""
+        return _congruent(self.A, S, full, spherical)
 
-    def covariances_backward(self, S: Floats, spherical: bool = False) -> Floats:
+    def covariances_backward(self, S: Floats, full: bool, spherical: bool) -> Floats:
         """The inverse of `covariances_forward`."""
-        if spherical:
-            return S / self.A[0] ** 2
-        if self.A.ndim == 1:
-            return S / self.A**2
-        B = np.linalg.inv(self.A)
-        X = B @ S @ B.T
-        return 0.5 * (X + np.swapaxes(X, -1, -2))
+        inverse: Any = np.linalg.inv(self.A) if self.A.ndim == 2 else 1 / self.A
+        return _congruent(inverse, S, full, spherical)
 
     def _apply(self, columns: Floats) -> Floats:
         return self.A @ columns if self.A.ndim == 2 else self.A[:, None] * columns
 
 
-def fit_coordinates(X: Any, row_mass: Floats, kind: str) -> tuple[Coordinates, Floats]:
-    """Coordinates of ``kind`` "whitened", "scaled" or "isotropic" for rows of total mass 1, and the rows in them."""
+def identity(d: int) -> Coordinates:
+    """The data as they are."""
+    return Coordinates(np.zeros(d), np.ones(d))
+
+
+def _congruent(A: Floats, S: Floats, full: bool, spherical: bool) -> Floats:
+    if spherical:
+        return S * A[0] ** 2
+    if not full:
+        return S * A**2
+    X = A @ S @ A.T if A.ndim == 2 else A[:, None] * S * A
+    return 0.5 * (X + np.swapaxes(X, -1, -2))
+
+
+def fit_coordinates(X: Any, row_mass: Floats, kind: str, blocks: Blocks = ()) -> tuple[Coordinates, Floats]:
+    """Coordinates for rows of total mass 1, and the rows in them.
+
+    ``kind`` is "whitened", "scaled", "isotropic", or "blocks": isotropic within each of ``blocks``, tuples of features.
+    """
     n, d = X.shape
     near = np.asarray(X[int(np.argmax(row_mass > 0))], np.float64)  # some row: only what differs from it is averaged
     near = near + sum((row_mass[rows] @ (X[rows] - near) for rows in _chunks(n)), np.zeros(d))
     coordinates = Coordinates(near, np.ones(d))
     Z = coordinates.forward(X)
     for _ in range(2):
-        delta, A, rough = _rescaling(Z, row_mass, kind)
+        delta, A, rough = _rescaling(Z, row_mass, kind, blocks)
         back = np.linalg.solve(coordinates.A, delta) if coordinates.A.ndim == 2 else delta / coordinates.A
         combined = A @ coordinates.A if A.ndim == 2 and coordinates.A.ndim == 2 else A * coordinates.A
         coordinates = Coordinates(coordinates.shift + back, combined)
@@ -83,7 +94,7 @@ def fit_coordinates(X: Any, row_mass: Floats, kind: str) -> tuple[Coordinates, F
     return coordinates, Z
 
 
-def _rescaling(Z: Floats, row_mass: Floats, kind: str) -> tuple[Floats, Floats, bool]:
+def _rescaling(Z: Floats, row_mass: Floats, kind: str, blocks: Blocks) -> tuple[Floats, Floats, bool]:
     """Mean, transform A, and whether A is rough: squaring cost half the digits, so it is to be repeated in its own image."""
     n, d = Z.shape
     _, first, second = moments(Z, np.zeros((1, n)).T, row_mass, np.zeros(1), np.zeros((1, d)), kind == "whitened")
@@ -91,8 +102,8 @@ def _rescaling(Z: Floats, row_mass: Floats, kind: str) -> tuple[Floats, Floats, 
     if kind == "whitened":
         return delta, *_whitening(second[0] - np.outer(delta, delta))
     variance = np.maximum(second[0, :, 0] - delta**2, 0.0)
-    if kind == "isotropic":
-        variance = np.full(d, variance.mean())
+    for block in {"isotropic": (tuple(range(d)),), "blocks": blocks}.get(kind, ()):
+        variance[list(block)] = variance[list(block)].mean()
     return delta, 1 / np.sqrt(np.where(variance > 0, variance, 1.0)), False
 
 

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._typing import Floats
+from ._typing import Booleans, Floats
 from .engines import Engine
 from .families.base import Family
-from .ot import ColumnRule, RowsPlan
+from .ot import ColumnRule, FreeMass, RowsPlan
 from .ot.kernel import Evaluation, evaluate
 from .ot.newton import Solution, Tolerances
 from .ot.solve import offset_of, solve_masses
@@ -35,7 +35,7 @@ class State(NamedTuple):
     """What EM moves."""
 
     parameters: Any
-    weights: Floats  # (K,)
+    weights: Floats  # (K,), one for each column of the scores
     potentials: Floats  # (K,) or (K + 1,) with a virtual column; the warm start of the next plan
 
 
@@ -45,7 +45,7 @@ class Phase:
 
     family: Family
     rule: ColumnRule
-    learn_weights: bool
+    learned: Booleans | bool  # weights that are learned, (K,) or all; the others are held
     max_iter: int
     tol: float  # stop when the bound rises by less, nats per row
 
@@ -54,7 +54,7 @@ class Fit(NamedTuple):
     """Where the loop stopped."""
 
     state: State
-    bounds: list[float]  # value of every E-step, nats per unit of mass
+    bounds: list[float]  # value of every E-step and log-prior, nats per unit of mass
     solution: Solution  # the last, tight one
     n_iter: int  # M-steps
     n_passes: int  # passes over the scores
@@ -64,14 +64,16 @@ class Fit(NamedTuple):
 def start_state(engine: Engine, family: Family, log_responsibilities: list[Floats], rule: ColumnRule) -> State:
     """Parameters and weights from responsibilities, given as logarithms, (n, K) over tiles.
 
-    The moments are taken twice: about the family's own start, then about the means found.
+    The statistics are taken twice: roughly, about the family's own start, then about the parameters found.
     """
     K = log_responsibilities[0].shape[1]
     offset, parameters = np.zeros(K), family.start(K, engine.shape[1])
-    for _ in range(2):
-        statistics = _statistics(engine, family, log_responsibilities, offset, parameters)
-        parameters = family.maximise(statistics, parameters)
-    weights = statistics.mass / statistics.mass.sum()
+    for member in (family.rough, family):
+        statistics = _statistics(engine, member, log_responsibilities, offset, parameters)
+        parameters = member.maximise(statistics, parameters)
+    state = State(parameters, np.full(K, 1 / K), np.zeros(K))
+    mass = e_step(engine, FreeMass(), state, log_responsibilities, _tolerances(0.0)).mass
+    weights = mass / mass.sum()
     return State(parameters, weights, np.zeros(len(rule.extend(weights))))
 
 
@@ -81,19 +83,22 @@ def run_phase(
     state: State,
     report: Callable[[int, float], None] | None = None,
     scores: list[Floats] | None = None,
+    forbidden: list[Booleans] | None = None,
 ) -> Fit:
     """Run EM from ``state`` to convergence or ``max_iter`` M-steps.
 
-    ``report(iteration, bound)`` is called along the way; ``scores`` is memory of earlier ones that may be used again.
+    ``report(iteration, bound)`` is called along the way; ``scores`` is memory of earlier ones that may be used again;
+    ``forbidden`` (n, K) over tiles are pairs that get the score -inf.
     """
     family, rule = phase.family, phase.rule
     bounds: list[float] = []
     n_passes, converged, gain = 0, False, np.inf
     for iteration in range(phase.max_iter + 1):
-        scores = score(engine, family, state.parameters, scores)
+        scores = score(engine, family, state.parameters, scores, forbidden)
+        prior = family.log_prior(state.parameters)
         solution = e_step(engine, rule, state, scores, _tolerances(gain))
         n_passes += solution.n_passes
-        bounds.append(_bound(solution))
+        bounds.append(_bound(solution) + prior)
         gain = bounds[-1] - bounds[-2] if iteration else np.inf
         if report is not None:
             report(iteration, bounds[-1])
@@ -106,14 +111,24 @@ def run_phase(
         state = state._replace(potentials=solution.potentials)
         solution = e_step(engine, rule, state, scores, _tolerances(0.0))
         n_passes += solution.n_passes
-        bounds[-1] = _bound(solution)
+        bounds[-1] = _bound(solution) + prior
     state = state._replace(potentials=solution.potentials)
     return Fit(state, bounds, solution, iteration, n_passes, converged)
 
 
-def score(engine: Engine, family: Family, parameters: Any, into: list[Floats] | None = None) -> list[Floats]:
-    """Log-densities (n, K) of all tiles; ``into`` gives its memory back."""
-    return engine.map(lambda X, out: family.log_density(X, parameters, out), into)
+def score(
+    engine: Engine,
+    family: Family,
+    parameters: Any,
+    into: list[Floats] | None = None,
+    forbidden: list[Booleans] | None = None,
+) -> list[Floats]:
+    """Log-densities (n, K) of all tiles, -inf at forbidden pairs; ``into`` gives its memory back."""
+    scores = engine.map(lambda X, out: family.log_density(X, parameters, out), into)
+    if forbidden is not None:
+        for S, pairs in zip(scores, forbidden, strict=True):
+            S[pairs] = -np.inf
+    return scores
 
 
 def e_step(engine: Engine, rule: ColumnRule, state: State, scores: list[Floats], tolerances: Tolerances) -> Solution:
@@ -132,10 +147,23 @@ def e_step(engine: Engine, rule: ColumnRule, state: State, scores: list[Floats],
 def m_step(engine: Engine, phase: Phase, state: State, scores: list[Floats], solution: Solution) -> State:
     """Parameters, and weights if they are learned, that fit the plan."""
     offset = offset_of(phase.rule.extend(state.weights), solution.potentials)
-    statistics = _statistics(engine, phase.family, scores, offset, state.parameters)
-    parameters = phase.family.maximise(statistics, state.parameters)
-    weights = statistics.mass / statistics.mass.sum() if phase.learn_weights else state.weights
+    parameters = state.parameters
+    for turn in phase.family.turns:
+        statistics = _statistics(engine, turn, scores, offset, parameters)
+        parameters = turn.maximise(statistics, parameters)
+    weights = _weights(phase.learned, state.weights, solution.mass[: len(state.weights)])
     return State(parameters, weights, solution.potentials)
+
+
+def _weights(which: Booleans | bool, weights: Floats, mass: Floats) -> Floats:
+    """Column masses for the weights that are learned, which share what the others leave."""
+    learned = np.broadcast_to(which, weights.shape)
+    if not mass[learned].sum() > 0:
+        return weights
+    share = mass[learned] / mass[learned].sum()
+    new = weights.copy()
+    new[learned] = share if learned.all() else share * (1 - weights[~learned].sum())
+    return new
 
 
 def _statistics(engine: Engine, family: Family, scores: list[Floats], offset: Floats, parameters: Any) -> Any:

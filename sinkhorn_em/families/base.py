@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from .._typing import Booleans, Floats, Integers, LinearMap, RowPlan
 
 SMALLEST_MASS = 1e-14  # of the total: a component with less has no parameters to estimate, and is retired
+TILE = 8192  # rows of temporaries
 
 
 class Family(ABC):
@@ -54,6 +56,11 @@ class Family(ABC):
         return (self,)
 
     @property
+    def rough(self) -> Family:
+        """What the first M-step of a start uses, before there are any parameters to speak of."""
+        return self
+
+    @property
     def pooled(self) -> Family:
         """The family with scales shared by all components: what the burn-in uses."""
         return self
@@ -91,3 +98,41 @@ class Family(ABC):
 def empty_components(mass: Floats) -> Booleans:
     """Components (K,) without enough mass to estimate anything from."""
     return mass <= SMALLEST_MASS * mass.sum()
+
+
+def tiles(X: Floats, plan: RowPlan) -> Iterator[tuple[Floats, Floats]]:
+    """Rows x (m, d) and plan entries (m, K) of some rows at a time: no n x K array is made."""
+    for start in range(0, len(X), TILE):
+        rows = slice(start, start + TILE)
+        yield np.asarray(X[rows]), plan.rows(rows).matrix
+
+
+def prescribed_means(family: Family, values: dict[str, Any], shape: tuple[int, ...]) -> Floats:
+    """The user's means, which are all that may be prescribed, once they are found finite and of the right shape."""
+    name = type(family).__name__
+    unknown = sorted(set(values) - {"means"})
+    if unknown:
+        raise ValueError(f"{', '.join(unknown)}: {name} has no such parameter to prescribe; it has 'means'")
+    return finite("means", values["means"], shape)
+
+
+def finite(name: str, value: Any, shape: tuple[int, ...]) -> Floats:
+    """An array of finite numbers, one number for all if need be."""
+    array = (
+        np.broadcast_to(np.asarray(value, np.float64), shape) if np.ndim(value) == 0 else np.asarray(value, np.float64)
+    )
+    if array.shape != shape:
+        raise ValueError(
+            f"{name} has shape {array.shape}; it must be {shape}: (n_components, n_features) or (n_components,)"
+        )
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} is {array.tolist()}; its numbers must be finite")
+    return array
+
+
+def positive(name: str, value: Any, shape: tuple[int, ...]) -> Floats:
+    """An array of finite positive numbers, one number for all if need be."""
+    array = finite(name, value, shape)
+    if not (array > 0).all():
+        raise ValueError(f"{name} is {array.tolist()}; its numbers must be positive")
+    return array

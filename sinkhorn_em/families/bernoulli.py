@@ -13,14 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._typing import Booleans, Floats, Integers, LinearMap, RowPlan
-from .base import Family, empty_components
-from .gumbel import prescribed_means
-from .poisson import CountStatistics
+from .base import TILE, Family, empty_components, prescribed_means
+from .counts import CountStatistics, count_statistics
 
 #: probabilities are kept this far from 0 and 1: costs 1e-12 nats an entry, and no component forbids a row (-inf), which a mass it
 #: must take could need
 SMALLEST_PROBABILITY = 1e-12
-CHUNK = 8192  # rows of temporaries
 
 
 class BernoulliParameters(NamedTuple):
@@ -35,8 +33,8 @@ class Bernoulli(Family):
     """The Bernoulli family."""
 
     def check(self, X: Floats) -> None:
-        for i in range(0, len(X), CHUNK):
-            tile = np.asarray(X[i : i + CHUNK])
+        for i in range(0, len(X), TILE):
+            tile = np.asarray(X[i : i + TILE])
             bad = (tile != 0) & (tile != 1)
             if bad.any():
                 row, column = np.argwhere(bad)[0]
@@ -54,14 +52,13 @@ class Bernoulli(Family):
             out = np.empty((len(p), len(X))).T
         zero = np.log1p(-p)
         slope, constant = np.log(p) - zero, zero.sum(axis=1, keepdims=True)
-        for i in range(0, len(X), CHUNK):
-            x = np.ascontiguousarray(X[i : i + CHUNK].T)  # (d, rows)
-            out.T[:, i : i + CHUNK] = slope @ x + constant
+        for i in range(0, len(X), TILE):
+            x = np.ascontiguousarray(X[i : i + TILE].T)  # (d, rows)
+            out.T[:, i : i + TILE] = slope @ x + constant
         return out
 
     def statistics(self, X: Floats, plan: RowPlan, params: BernoulliParameters) -> CountStatistics:
-        P = plan.matrix
-        return CountStatistics(P.sum(axis=0), P.T @ X)
+        return count_statistics(X, plan, len(params.probabilities))
 
     def maximise(self, statistics: CountStatistics, params: BernoulliParameters) -> BernoulliParameters:
         retired = empty_components(statistics.mass)

@@ -15,13 +15,12 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from .._typing import Booleans, Floats, Integers, LinearMap, RowPlan
-from .base import Family, empty_components
+from .base import Family, empty_components, positive, prescribed_means, tiles
 from .exponential_sums import best_exponent, exponential_sum_bound, exponential_sum_terms
 
 LOWER, UPPER = 2 / 3, 3 / 2  # one M-step changes a scale at most by these: a wider interval has a looser bound
 #: exp(y) continues as its tangent from here, where log f = -5e21: nothing overflows, and the worst rows still differ
 CEILING = 50.0
-CHUNK = 8192  # rows of temporaries
 
 
 class GumbelParameters(NamedTuple):
@@ -77,18 +76,20 @@ class Gumbel(Family):
         return out
 
     def statistics(self, X: Floats, plan: RowPlan, params: GumbelParameters) -> GumbelStatistics:
-        P, (K, d) = plan.matrix.T, params.locations.shape
+        K, d = params.locations.shape
+        mass = np.zeros(K)
         first, second, terms, far = np.zeros((K, d)), np.zeros((K, d)), np.zeros((4, K, d)), np.zeros((2, K, d))
-        for i in range(0, len(X), CHUNK):
-            p = P[:, i : i + CHUNK]
+        for x, matrix in tiles(X, plan):
+            p = matrix.T
+            mass += p.sum(axis=1)
             for q in range(d):
-                y = (X[i : i + CHUNK, q] - params.locations[:, q, None]) * (self._sign / params.scales[:, q, None])
+                y = (x[:, q] - params.locations[:, q, None]) * (self._sign / params.scales[:, q, None])
                 py, beyond = p * y, y > CEILING
                 first[:, q] += py.sum(axis=1)
                 second[:, q] += np.einsum("ij,ij->i", py, y)
                 terms[:, :, q] += exponential_sum_terms(p, y, LOWER, UPPER)
                 far[:, :, q] += [(p * beyond).sum(axis=1), (py * beyond).sum(axis=1)]
-        return GumbelStatistics(P.sum(axis=1), first, second, terms, far)
+        return GumbelStatistics(mass, first, second, terms, far)
 
     def maximise(self, statistics: GumbelStatistics, params: GumbelParameters) -> GumbelParameters:
         m, s = params.locations, params.scales
@@ -140,7 +141,12 @@ class Gumbel(Family):
     def prescribe(self, params: GumbelParameters, values: dict[str, Any], coordinates: LinearMap) -> GumbelParameters:
         if not values:
             return params
-        means = prescribed_means(self, values, params.locations.shape)
+        given = dict(values)
+        if "scales" in given:
+            params = params._replace(
+                scales=positive("scales", given.pop("scales"), params.scales.shape) * coordinates.A
+            )
+        means = prescribed_means(self, given, params.locations.shape)
         return params._replace(locations=(means - coordinates.shift) * coordinates.A, fresh=False)
 
 
@@ -148,17 +154,3 @@ def _exp(y: Floats) -> Floats:
     """e^y, continued as its tangent beyond the ceiling."""
     e = np.exp(np.minimum(y, CEILING))
     return e * (1 + np.maximum(y - CEILING, 0.0))
-
-
-def prescribed_means(family: Family, values: dict[str, Any], shape: tuple[int, ...]) -> Floats:
-    """The user's means, which are all that may be prescribed, once they are found finite and of the right shape."""
-    name = type(family).__name__
-    unknown = sorted(set(values) - {"means"})
-    if unknown:
-        raise ValueError(f"{', '.join(unknown)}: {name} has no such parameter to prescribe; it has 'means'")
-    means = np.asarray(values["means"], np.float64)
-    if means.shape != shape:
-        raise ValueError(f"means have shape {means.shape}; {name} needs (n_components, n_features) = {shape}")
-    if not np.isfinite(means).all():
-        raise ValueError(f"means {means.tolist()} are not all finite; give {name} finite numbers")
-    return means

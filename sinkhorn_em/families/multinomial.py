@@ -14,15 +14,13 @@ import numpy as np
 from scipy.special import gammaln
 
 from .._typing import Booleans, Floats, Integers, LinearMap, RowPlan
-from .base import Family, empty_components
-from .gumbel import prescribed_means
-from .poisson import CountStatistics, check_counts
+from .base import TILE, Family, empty_components, prescribed_means
+from .counts import CountStatistics, check_counts, count_statistics
 
 #: probabilities are kept above it: costs nothing in likelihood, and no component forbids a row (-inf), which a mass it must take
 #: could need
 SMALLEST_PROBABILITY = 1e-14
 ROUNDED = 1e-6  # prescribed probabilities may be printed ones: their sum is 1 to this, and rescaled
-CHUNK = 8192  # rows of temporaries
 
 
 class MultinomialParameters(NamedTuple):
@@ -53,14 +51,13 @@ class Multinomial(Family):
         if out is None:
             out = np.empty((len(params.probabilities), len(X))).T
         log_p = np.log(params.probabilities)
-        for i in range(0, len(X), CHUNK):
-            x = np.ascontiguousarray(X[i : i + CHUNK].T)  # (d, rows)
-            out.T[:, i : i + CHUNK] = log_p @ x + (gammaln(x.sum(axis=0) + 1) - gammaln(x + 1).sum(axis=0))
+        for i in range(0, len(X), TILE):
+            x = np.ascontiguousarray(X[i : i + TILE].T)  # (d, rows)
+            out.T[:, i : i + TILE] = log_p @ x + (gammaln(x.sum(axis=0) + 1) - gammaln(x + 1).sum(axis=0))
         return out
 
     def statistics(self, X: Floats, plan: RowPlan, params: MultinomialParameters) -> CountStatistics:
-        P = plan.matrix
-        return CountStatistics(P.sum(axis=0), P.T @ X)
+        return count_statistics(X, plan, len(params.probabilities))
 
     def maximise(self, statistics: CountStatistics, params: MultinomialParameters) -> MultinomialParameters:
         retired = empty_components(statistics.mass)

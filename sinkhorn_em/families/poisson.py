@@ -14,12 +14,11 @@ import numpy as np
 from scipy.special import gammaln, pdtr
 
 from .._typing import Booleans, Floats, Integers, LinearMap, RowPlan
-from .base import Family, empty_components
-from .gumbel import prescribed_means
+from .base import TILE, Family, empty_components, prescribed_means
+from .counts import CountStatistics, check_counts, count_statistics
 
 #: rates are kept above it: costs nothing in likelihood, and no component forbids a row (-inf), which a mass it must take could need
 SMALLEST_RATE = 1e-14
-CHUNK = 8192  # rows of temporaries
 
 
 class PoissonParameters(NamedTuple):
@@ -27,13 +26,6 @@ class PoissonParameters(NamedTuple):
 
     rates: Floats
     retired: Booleans  # (K,)
-
-
-class CountStatistics(NamedTuple):
-    """Sums of the plan."""
-
-    mass: Floats  # (K,)
-    first: Floats  # (K, d) sum P x
 
 
 @dataclass(frozen=True)
@@ -50,14 +42,13 @@ class Poisson(Family):
         if out is None:
             out = np.empty((len(params.rates), len(X))).T
         log_rates, total = np.log(params.rates), params.rates.sum(axis=1, keepdims=True)
-        for i in range(0, len(X), CHUNK):
-            x = np.ascontiguousarray(X[i : i + CHUNK].T)  # (d, rows)
-            out.T[:, i : i + CHUNK] = log_rates @ x - total - gammaln(x + 1).sum(axis=0)
+        for i in range(0, len(X), TILE):
+            x = np.ascontiguousarray(X[i : i + TILE].T)  # (d, rows)
+            out.T[:, i : i + TILE] = log_rates @ x - total - gammaln(x + 1).sum(axis=0)
         return out
 
     def statistics(self, X: Floats, plan: RowPlan, params: PoissonParameters) -> CountStatistics:
-        P = plan.matrix
-        return CountStatistics(P.sum(axis=0), P.T @ X)
+        return count_statistics(X, plan, len(params.rates))
 
     def maximise(self, statistics: CountStatistics, params: PoissonParameters) -> PoissonParameters:
         retired = empty_components(statistics.mass)
@@ -88,16 +79,3 @@ class Poisson(Family):
         if (rates < 0).any():
             raise ValueError(f"means hold {rates.min():.6g}; a Poisson rate is not negative: give rates >= 0")
         return params._replace(rates=np.maximum(rates, SMALLEST_RATE))
-
-
-def check_counts(family: Family, X: Floats) -> None:
-    """Raise ValueError if any of X (n, d) is not 0, 1, 2, ..."""
-    for i in range(0, len(X), CHUNK):
-        tile = np.asarray(X[i : i + CHUNK])
-        bad = ~((tile >= 0) & (tile == np.floor(tile)))
-        if bad.any():
-            row, column = np.argwhere(bad)[0]
-            raise ValueError(
-                f"X[{i + row}, {column}] is {tile[row, column]:.6g}; {type(family).__name__} takes counts 0, 1, 2, ...: "
-                f"round them, or use a continuous family such as Gaussian"
-            )

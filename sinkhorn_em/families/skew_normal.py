@@ -18,10 +18,8 @@ import numpy as np
 from scipy.special import erfcx, log_ndtr, ndtr, owens_t
 
 from .._typing import Booleans, Floats, Integers, LinearMap, RowPlan
-from .base import Family, empty_components
-from .gumbel import prescribed_means
+from .base import Family, empty_components, finite, positive, prescribed_means, tiles
 
-CHUNK = 8192  # rows of temporaries
 DEEP, DEPTH = 8.0, 40  # from r = -DEEP a continued fraction of DEPTH terms is good to rounding
 #: delta = Delta / omega at the start: 0 is a stationary point of the likelihood, 1 its boundary
 SMALLEST_DELTA, LARGEST_DELTA = 0.3, 0.99
@@ -80,16 +78,17 @@ class SkewNormal(Family):
         return out
 
     def statistics(self, X: Floats, plan: RowPlan, params: SkewNormalParameters) -> SkewNormalStatistics:
-        P, alpha = plan.matrix.T, params.slants[:, None]
-        sums = np.zeros((6, len(P)))
-        for i in range(0, len(X), CHUNK):
-            p = P[:, i : i + CHUNK]
-            z = (X[i : i + CHUNK, 0] - params.locations[:, None]) / params.scales[:, None]
+        alpha, K = params.slants[:, None], len(params.slants)
+        mass, sums = np.zeros(K), np.zeros((6, K))
+        for x, matrix in tiles(X, plan):
+            p = matrix.T
+            mass += p.sum(axis=1)
+            z = (x[:, 0] - params.locations[:, None]) / params.scales[:, None]
             t, t2 = _truncated_moments(alpha * z)
             root = 1 / np.sqrt(1 + alpha**2)  # sigma
             t, t2 = root * t, root**2 * t2
             sums += [np.einsum("ij,ij->i", p, v) for v in (t, t2, z, z * z, z * t, z**3)]
-        return SkewNormalStatistics(P.sum(axis=1), *sums)
+        return SkewNormalStatistics(mass, *sums)
 
     def maximise(self, statistics: SkewNormalStatistics, params: SkewNormalParameters) -> SkewNormalParameters:
         retired = empty_components(statistics.mass)
@@ -133,7 +132,12 @@ class SkewNormal(Family):
     ) -> SkewNormalParameters:
         if not values:
             return params
-        means = prescribed_means(self, values, (len(params.scales), 1))
+        given, K = dict(values), len(params.scales)
+        if "scales" in given:
+            params = params._replace(scales=positive("scales", given.pop("scales"), (K,)) * coordinates.A[0])
+        if "slants" in given:
+            params = params._replace(slants=finite("slants", given.pop("slants"), (K,)))
+        means = prescribed_means(self, given, (K, 1))
         return params._replace(locations=((means - coordinates.shift) * coordinates.A)[:, 0], fresh=False)
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Floats
-from ..families.covariances import STRUCTURES
+from .._typing import Booleans, Floats
+from ..families.priors import InverseWishart, NormalInverseWishart, NormalPrior
 from ..initialisation import METHODS
 from ..ot import BoundedMass, ColumnRule, VirtualColumn, rule_for_tau
 
@@ -26,12 +26,24 @@ def check_options(estimator: Any) -> None:
         raise ValueError(
             f"tol is {estimator.tol!r}; it must be a number >= 0: the gain in nats per row that ends the fit"
         )
-    _one_of("covariance_type", estimator.covariance_type, STRUCTURES)
+    if not isinstance(estimator.covariance_type, str):
+        raise ValueError(
+            f"covariance_type is {estimator.covariance_type!r}; it must be the name of a structure, such as 'full'"
+        )
     _one_of("init_params", estimator.init_params, METHODS)
     reg = estimator.reg_covar
     if not (isinstance(reg, str) and reg == "scale") and not (isinstance(reg, Real) and 0 <= float(reg) < np.inf):
         raise ValueError(
             f"reg_covar is {reg!r}; it must be 'scale' (relative to the data) or a number >= 0 added to variances"
+        )
+    noise = estimator.noise
+    if noise is not None and noise != "estimate" and not (isinstance(noise, Real) and 0 < float(noise) < 1):
+        raise ValueError(
+            f"noise is {noise!r}; it must be None, 'estimate', or the share of noise, strictly between 0 and 1"
+        )
+    if noise == "estimate" and not (isinstance(estimator.weights, str) and estimator.weights == "learned"):
+        raise ValueError(
+            "noise is 'estimate' but weights are prescribed; give the share of noise as a number, or use weights='learned'"
         )
 
 
@@ -40,8 +52,8 @@ def _one_of(name: str, value: Any, choices: Any) -> None:
         raise ValueError(f"{name} is {value!r}; it must be one of {sorted(choices)}")
 
 
-def check_rule(tau: Any, trim: float, size_bounds: Any, K: int) -> ColumnRule:
-    """The column rule that tau, trim and size_bounds ask for."""
+def check_rule(tau: Any, trim: float, size_bounds: Any, K: int, noise: bool = False) -> ColumnRule:
+    """The column rule that tau, trim and size_bounds ask for; a noise column is held like the others, its size not bounded."""
     if size_bounds is not None:
         try:
             lower, upper = size_bounds
@@ -49,14 +61,19 @@ def check_rule(tau: Any, trim: float, size_bounds: Any, K: int) -> ColumnRule:
             raise ValueError(
                 f"size_bounds is {size_bounds!r}; it must be a pair (lower, upper) of fractions, numbers or arrays (K,)"
             ) from None
-        rule: ColumnRule = BoundedMass(_numbers("size_bounds", lower), _numbers("size_bounds", upper))
+        lower, upper = _numbers("size_bounds", lower), _numbers("size_bounds", upper)
+        if noise:
+            lower = np.append(np.broadcast_to(lower, (K,)), 0.0)
+            upper = np.append(np.broadcast_to(upper, (K,)), 1.0)
+        rule: ColumnRule = BoundedMass(lower, upper)
     else:
-        rule = rule_for_tau(_numbers("tau", tau))
+        numbers = _numbers("tau", tau)
+        rule = rule_for_tau(np.append(numbers, 1.0) if noise and np.ndim(numbers) else numbers)
     if not isinstance(trim, Real) or not 0 <= float(trim) < 1:
         raise ValueError(f"trim is {trim!r}; it must lie in [0, 1): the share of rows left out of the fit")
     if trim:
         rule = VirtualColumn(float(trim), rule)
-    rule.check(K)
+    rule.check(K + noise)
     return rule
 
 
@@ -128,3 +145,149 @@ def check_sample_weight(sample_weight: Any, n: int) -> Floats:
     if not w.sum() > 0:
         raise ValueError("sample_weight sums to zero; at least one row must have a positive weight")
     return w / w.sum()
+
+
+def total_frequency(sample_weight: Any, n: int) -> float:
+    """Number of rows, or the total of their frequencies."""
+    return float(n if sample_weight is None else np.broadcast_to(np.asarray(sample_weight, float), (n,)).sum())
+
+
+FROZEN = ("means", "covariances", "weights")
+
+
+def check_frozen(estimator: Any) -> dict[str, Booleans | None]:
+    """Which components have frozen means, covariances and weights: masks (K,), or None."""
+    frozen, K = estimator.frozen, estimator.n_components
+    masks: dict[str, Booleans | None] = dict.fromkeys(FROZEN)
+    if frozen is None:
+        return masks
+    asked = {frozen: True} if isinstance(frozen, str) else frozen
+    asked = asked if isinstance(asked, dict) else dict.fromkeys(asked, True)
+    sources = {"means": "means_init", "covariances": "precisions_init", "weights": "weights_init"}
+    for name, which in asked.items():
+        if name not in FROZEN:
+            raise ValueError(f"frozen names {name!r}; it must name some of {list(FROZEN)}")
+        if getattr(estimator, sources[name]) is None:
+            raise ValueError(
+                f"frozen: {name} are frozen but {sources[name]} is None; give the values they are frozen at there"
+            )
+        masks[name] = _mask(f"frozen[{name!r}]", which, K)
+    if masks["weights"] is not None and estimator.weights != "learned":
+        raise ValueError(
+            f"frozen: weights are frozen but weights is {estimator.weights!r}; prescribed weights are frozen already"
+        )
+    return masks
+
+
+def _mask(name: str, which: Any, K: int) -> Booleans:
+    """A mask (K,) from True, a mask or component numbers."""
+    if which is True or (isinstance(which, str) and which == "all"):
+        return np.ones(K, bool)
+    chosen = np.asarray(which)
+    if chosen.dtype == bool and chosen.shape == (K,):
+        return chosen
+    if chosen.dtype.kind not in "iu" or chosen.ndim != 1 or ((chosen < 0) | (chosen >= K)).any():
+        raise ValueError(
+            f"{name} is {which!r}; it must be True, a mask of {K} booleans, or component numbers from 0 to {K - 1}"
+        )
+    mask = np.zeros(K, bool)
+    mask[chosen] = True
+    return mask
+
+
+def check_prior(prior: Any) -> tuple[Any, ...]:
+    """The priors, as a tuple."""
+    if prior is None:
+        return ()
+    if isinstance(prior, str) and prior == "mclust":
+        return (NormalInverseWishart(),)
+    priors = tuple(prior) if isinstance(prior, list | tuple) else (prior,)
+    kinds = [type(p) for p in priors]
+    allowed = (
+        [NormalPrior],
+        [InverseWishart],
+        [NormalInverseWishart],
+        [NormalPrior, InverseWishart],
+        [InverseWishart, NormalPrior],
+    )
+    if kinds not in allowed:
+        raise ValueError(
+            f"prior is {prior!r}; it must be 'mclust', a NormalPrior, InverseWishart or NormalInverseWishart of "
+            "sinkhorn_em.families.priors, or the pair (NormalPrior, InverseWishart)"
+        )
+    return priors
+
+
+def check_positive(name: str, value: Any) -> float:
+    """A finite number above 0."""
+    if not isinstance(value, Real) or not 0 < float(value) < np.inf:
+        raise ValueError(f"{name} is {value!r}; it must be a positive number")
+    return float(value)
+
+
+def check_covariance(name: str, value: Any, d: int) -> Floats:
+    """A positive-definite matrix (d, d) from one, from variances (d,) or from one variance."""
+    S = np.asarray(_numbers(name, value), float)
+    if S.shape in ((), (d,)):
+        S = np.diag(np.broadcast_to(S, (d,)))
+    S = check_array(name, S, (d, d))
+    if not np.allclose(S, S.T) or not (np.linalg.eigvalsh(S) > 0).all():
+        raise ValueError(
+            f"{name} is not symmetric and positive definite; it must be a covariance matrix, variances or a variance"
+        )
+    return S
+
+
+def check_blocks(blocks: Any, d: int, names: Any) -> tuple[tuple[int, ...], ...]:
+    """A partition of the features, by number or by name."""
+    index = {} if names is None else {name: j for j, name in enumerate(names)}
+    try:
+        numbers = tuple(tuple(int(index.get(feature, feature)) for feature in block) for block in blocks)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"blocks is {blocks!r}; it must be a list of lists of features, by number or by name"
+        ) from None
+    if sorted(j for block in numbers for j in block) != list(range(d)) or not all(numbers):
+        raise ValueError(
+            f"blocks is {blocks!r}; every one of the {d} features (0 to {d - 1}) must be in exactly one block"
+        )
+    return numbers
+
+
+def check_bounds(name: str, bounds: Any, n_blocks: int) -> tuple[tuple[float, float], ...]:
+    """One pair (lower, upper) for every block of features."""
+    try:
+        pairs = np.asarray(bounds, float)
+    except (TypeError, ValueError):
+        pairs = np.empty(0)
+    pairs = np.repeat(pairs[None], n_blocks, axis=0) if pairs.shape == (2,) else pairs
+    if pairs.shape != (n_blocks, 2):
+        raise ValueError(
+            f"{name} is {bounds!r}; it must be a pair (lower, upper), or one pair for each of {n_blocks} blocks"
+        )
+    if not ((pairs[:, 0] >= 0) & (pairs[:, 0] <= pairs[:, 1]) & (pairs[:, 1] > 0)).all():
+        raise ValueError(
+            f"{name} is {bounds!r}; it must satisfy 0 <= lower <= upper and 0 < upper, in squared units of the data"
+        )
+    return tuple((float(low), float(high)) for low, high in pairs)
+
+
+def check_precisions(precisions: Any, structure: Any, K: int, d: int) -> Floats:
+    """Covariances from precisions in the shape of the structure."""
+    P = check_array("precisions_init", precisions, structure.shape(K, d))
+    if not structure.full:
+        if not (P > 0).all():
+            raise ValueError("precisions_init must be positive")
+        return 1 / P
+    if not np.allclose(P, np.swapaxes(P, -1, -2)) or not (np.linalg.eigvalsh(P) > 0).all():
+        raise ValueError("precisions_init must be symmetric and positive-definite matrices")
+    return np.asarray(np.linalg.inv(P), np.float64)
+
+
+def check_scales(values: Any, structure: Any, K: int, d: int) -> Floats:
+    """Scale matrices in the shape of the structure, positive definite."""
+    S = check_array("covariances", values, structure.shape(K, d))
+    definite = (np.linalg.eigvalsh(S) > 0).all() if structure.full else (S > 0).all()
+    if not definite or (structure.full and not np.allclose(S, np.swapaxes(S, -1, -2))):
+        raise ValueError("covariances must be symmetric and positive definite: some are not")
+    return S

@@ -10,11 +10,11 @@ from scipy.special import entr
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._typing import Floats, Integers
+from .._typing import Booleans, Floats, Integers
 from ..coordinates import Coordinates
 from ..ot import ColumnRule, Plan, RowsPlan, solve_plan
 from ..ot.kernel import log_normalisers
-from .checks import check_sample_weight
+from .checks import check_sample_weight, total_frequency
 from .rounding import round_plan, sizes_from_weights
 
 CHUNK = 1 << 16  # rows scored at a time
@@ -23,8 +23,9 @@ CHUNK = 1 << 16  # rows scored at a time
 class PredictionMixin:
     """Methods of a fitted mixture that need its family, its parameters in the fit's coordinates, and its weights."""
 
-    weights: Any
     weights_: Floats
+    _weights: Floats
+    _learned: Booleans
     random_state: Any
     _family: Any
     _parameters: Any
@@ -34,13 +35,17 @@ class PredictionMixin:
         raise NotImplementedError
 
     def predict(self, X: Any) -> Integers:
-        """Component of the highest posterior probability at the nominal weights, (n,): one row's label depends on no other row."""
-        return np.concatenate([np.argmax(S + self._log_weights(), axis=1) for S in self._scores(X)])
+        """Component of the highest posterior probability at the nominal weights, (n,): one row's label depends on no other row.
+
+        Noise is labelled -1.
+        """
+        labels = np.concatenate([np.argmax(S + self._log_weights(), axis=1) for S in self._scores(X)])
+        return self._noise_last(labels)
 
     def predict_proba(self, X: Any) -> Floats:
-        """Posterior probabilities (n, K) at the nominal weights: w_k f_k(x) / sum_l w_l f_l(x)."""
+        """Posterior probabilities (n, K) at the nominal weights, w_k f_k(x) / sum_l w_l f_l(x); noise has a last column."""
         R = np.concatenate([RowsPlan(S, self._log_weights(), S[:, 0]).responsibilities for S in self._scores(X)])
-        R[~R.any(axis=1)] = self.weights_  # so far away that every density is 0
+        R[~R.any(axis=1)] = self._weights  # so far away that every density is 0
         return R
 
     def score_samples(self, X: Any) -> Floats:
@@ -54,12 +59,12 @@ class PredictionMixin:
 
     def bic(self, X: Any, sample_weight: Any = None) -> float:
         """Bayesian information criterion, -2 log-likelihood + (parameters) log n: lower is better; n is the sum of the weights."""
-        n = _count(X, sample_weight)
+        n = total_frequency(sample_weight, len(X))
         return float(-2 * self.score(X, sample_weight=sample_weight) * n + self._n_parameters() * np.log(n))
 
     def aic(self, X: Any, sample_weight: Any = None) -> float:
         """Akaike information criterion, -2 log-likelihood + 2 (parameters): lower is better."""
-        n = _count(X, sample_weight)
+        n = total_frequency(sample_weight, len(X))
         return float(-2 * self.score(X, sample_weight=sample_weight) * n + 2 * self._n_parameters())
 
     def transport_plan(self, X: Any, sample_weight: Any = None) -> Plan:
@@ -69,7 +74,7 @@ class PredictionMixin:
         """
         S = np.concatenate(list(self._scores(X)))
         mass = check_sample_weight(sample_weight, len(S))
-        return solve_plan(S, mass, self.weights_, rule=self._rule())
+        return solve_plan(S, mass, self._weights, rule=self._rule())
 
     def balanced_predict(self, X: Any, sizes: Any = None) -> Integers:
         """Labels (n,) whose counts are ``sizes`` exactly: the assignment of largest total log-posterior with these counts.
@@ -78,7 +83,7 @@ class PredictionMixin:
         ----------
         X : array (n, d)
         sizes : array (K,) of int, optional
-            Counts that sum to n; default n times the weights, rounded by largest remainder.
+            Counts that sum to n; default n times the weights, rounded by largest remainder. With noise one more, the last.
 
         Raises
         ------
@@ -91,19 +96,25 @@ class PredictionMixin:
         decides beyond doubt are not sent through it.
         """
         S = np.concatenate(list(self._scores(X)))
-        counts = sizes_from_weights(self.weights_, len(S)) if sizes is None else np.asarray(sizes)
-        return round_plan(S, counts)
+        counts = sizes_from_weights(self._weights, len(S)) if sizes is None else np.asarray(sizes)
+        return self._noise_last(round_plan(S, counts))
 
     def sample(self, n_samples: int = 1) -> tuple[Floats, Integers]:
         """Draw rows from the fitted mixture: (n_samples, d) and their components (n_samples,), in random order."""
         check_is_fitted(self)
         if n_samples < 1:
             raise ValueError(f"n_samples is {n_samples}; it must be at least 1")
-        random = check_random_state(self.random_state)
+        return self._draw(n_samples, check_random_state(self.random_state))
+
+    def _draw(self, n_samples: int, random: np.random.RandomState) -> tuple[Floats, Integers]:
         rng = np.random.default_rng(random.randint(2**31, size=4))
-        labels = rng.choice(len(self.weights_), size=n_samples, p=self.weights_)
+        labels = rng.choice(len(self._weights), size=n_samples, p=self._weights)
         Z = self._family.sample(self._parameters, labels, rng)
-        return self._coordinates.backward(Z), labels
+        return self._coordinates.backward(Z), self._noise_last(labels)
+
+    def _noise_last(self, labels: Integers) -> Integers:
+        """Labels with -1 for the noise component, which is the last."""
+        return np.where(labels == len(self.weights_), -1, labels)
 
     def _scores(self, X: Any) -> Iterator[Floats]:
         """log f_k(x) of X in chunks of rows, (m, K)."""
@@ -118,18 +129,12 @@ class PredictionMixin:
 
     def _log_weights(self) -> Floats:
         with np.errstate(divide="ignore"):
-            return np.log(self.weights_)
+            return np.log(self._weights)
 
     def _n_parameters(self) -> int:
-        """Free parameters: those of the components, and K - 1 weights if they were learned."""
-        learned = isinstance(self.weights, str) and self.weights == "learned"
-        return self._family.n_parameters(self._parameters) + learned * (len(self.weights_) - 1)
+        """Free parameters: those of the components, and the weights that were learned, less one for their sum."""
+        return self._family.n_parameters(self._parameters) + max(int(self._learned.sum()) - 1, 0)
 
-    def entropy(self, X: Any) -> float:
+    def classification_entropy(self, X: Any) -> float:
         """Mean over rows of -sum_k R_ik log R_ik, R the posterior probabilities, nats: 0 when every row is certain."""
         return float(entr(self.predict_proba(X)).sum(axis=1).mean())
-
-
-def _count(X: Any, sample_weight: Any) -> float:
-    """Number of rows, or the total of their frequencies."""
-    return len(X) if sample_weight is None else float(np.broadcast_to(sample_weight, (len(X),)).sum())

@@ -8,31 +8,33 @@ Sinkhorn-EM in the chosen structure. tau = 0: EM only.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._typing import Floats, Integers
+from .._typing import Booleans, Floats, Integers
+from ..coordinates import Coordinates
 from ..em import Fit, Phase, State, run_phase, start_state
 from ..engines import Engine
-from ..families.covariances import Covariances
-from ..families.gaussian import Gaussian
+from ..families import Family
 from ..initialisation import DistinctRows, draw_start, fill_log_responsibilities, nearest
 from ..ot import ColumnRule
+from .labels import match, restrict_responsibilities
 
 BURN_IN_ITERATIONS = 30
 BURN_IN_TOL = 1e-4
+START_NOISE = 0.05  # share of a noise component whose share is to be estimated
 
 
 @dataclass(frozen=True)
 class Schedule:
     """The phases of one fit."""
 
-    family: Gaussian
+    family: Family
     rule: ColumnRule
-    weights: Floats | None  # (K,) prescribed, or None: learned
-    burn_in_weights: Floats  # (K,) held during the burn-in
+    learned: Booleans  # (K,) columns whose weights are learned
+    weights: Floats  # (K,) the others' weights, and what the burn-in holds all of them at
     burn_in: bool
     max_iter: int
     tol: float
@@ -40,34 +42,34 @@ class Schedule:
     @property
     def main(self) -> Phase:
         """The phase that decides the fit: at the chosen rule for prescribed weights, else EM (trimmed or bounded as asked)."""
-        learn = self.weights is None
-        rule = self.rule.released if learn else self.rule
-        return Phase(self.family, rule, learn, self.max_iter, self.tol)
+        rule = self.rule.released if self.learned.any() else self.rule
+        return Phase(self.family, rule, self.learned, self.max_iter, self.tol)
 
     @property
     def first(self) -> Phase:
         """The burn-in: weights held, covariance pooled."""
-        family = replace(self.family, structure=self.family.structure.pooled)
         iterations = min(BURN_IN_ITERATIONS, self.max_iter)
-        return Phase(family, self.rule, False, iterations, max(self.tol, BURN_IN_TOL))
+        return Phase(self.family.pooled, self.rule, np.zeros_like(self.learned), iterations, max(self.tol, BURN_IN_TOL))
 
 
 class Start(NamedTuple):
     """What is known before the fit: rows in the fit's coordinates, and values that the user prescribes."""
 
     rows: DistinctRows
-    Z: Floats  # (n, d)
-    scratch: Floats  # (n, K), room for the scores
+    Z: Floats  # (n, d) rows as starts are drawn among them
+    scratch: Floats  # (n, K) or (n, K + 1) with noise: room for the scores
     n_components: int
     method: str
-    means: Floats | None = None  # (K, d)
-    covariances: Covariances | None = None
-    weights: Floats | None = None  # (K,)
+    coordinates: Coordinates  # of the parameters
+    values: dict[str, Any]  # parameters given, in the units of the data
+    centres: Floats | None = None  # (K, d) the means given, among the rows of Z
+    weights: Floats | None = None  # (K,) given to start with
+    forbidden: Booleans | None = None  # (n, K)
 
     @property
     def complete(self) -> bool:
         """Nothing needs to be drawn."""
-        return self.means is not None and self.covariances is not None
+        return {"means", "covariances"} <= set(self.values)
 
 
 class Outcome(NamedTuple):
@@ -77,12 +79,7 @@ class Outcome(NamedTuple):
     bounds: list[float]
     n_iter: int
     n_passes: int
-
-    @property
-    def sound(self) -> bool:
-        """No component collapsed or lost its rows: its likelihood is not that of a spike."""
-        parameters = self.fit.state.parameters
-        return not (parameters.covariances.held.any() or parameters.retired.any())
+    sound: bool  # no component collapsed or lost its rows: its likelihood is not that of a spike
 
 
 def better(a: Outcome, b: Outcome) -> Outcome:
@@ -99,50 +96,76 @@ def run_start(
     report: Callable[[int, float], None] | None = None,
 ) -> Outcome:
     """Run all phases from one start; where weights are learned, EM from the same start as well: the result is never worse."""
-    drawn = None if start.complete else _draw(start, rng)
+    drawn = None if start.complete else _draw(start, rng, engine)
+    forbidden = None if start.forbidden is None else [start.forbidden]
 
     def run(phases: list[Phase], weights: Floats | None) -> Outcome:
         state = _initial_state(engine, phases[0], start, drawn, weights)
         bounds: list[float] = []
         n_iter, n_passes = 0, 0
         for phase in phases:
-            fit = run_phase(engine, phase, state, report, [start.scratch])
+            fit = run_phase(engine, phase, state, report, [start.scratch], forbidden)
             state, bounds = fit.state, bounds + fit.bounds
             n_iter, n_passes = n_iter + fit.n_iter, n_passes + fit.n_passes
-        return Outcome(fit, bounds, n_iter, n_passes)
+        return Outcome(fit, bounds, n_iter, n_passes, _sound(schedule.family, fit.state.parameters))
 
     if not schedule.burn_in:
-        return run([schedule.main], schedule.weights)
-    warm = run([schedule.first, schedule.main], schedule.burn_in_weights)
-    if schedule.weights is not None:
+        return run([schedule.main], None if schedule.learned.all() else _held(schedule, start))
+    warm = run([schedule.first, schedule.main], schedule.weights)
+    if not schedule.learned.any():
         return warm
-    return better(warm, run([schedule.main], None))
+    return better(warm, run([schedule.main], None if schedule.learned.all() else _held(schedule, start)))
+
+
+def _held(schedule: Schedule, start: Start) -> Floats:
+    """The weights to begin with where some are held: the given ones if there are any."""
+    return schedule.weights if start.weights is None else start.weights
+
+
+def _sound(family: Family, parameters: Any) -> bool:
+    flags = (family.collapsed(parameters), family.retired(parameters))
+    return not any(flag is not None and flag.any() for flag in flags)
 
 
 def _initial_state(
     engine: Engine, phase: Phase, start: Start, drawn: Integers | Floats | None, weights: Floats | None
 ) -> State:
     """Parameters from what was drawn, those given put in their place; ``weights`` overrule those of the start."""
+    columns = start.scratch.shape[1]
     if drawn is None:
-        K = start.n_components
-        state = State(
-            phase.family.start(K, start.Z.shape[1]), np.full(K, 1 / K), np.zeros(len(phase.rule.extend(np.ones(K))))
-        )
+        b = np.full(columns, 1 / columns)
+        state = State(phase.family.start(columns, engine.shape[1]), b, np.zeros(len(phase.rule.extend(b))))
     else:
-        fill_log_responsibilities(drawn, start.rows.inverse, start.scratch)
+        _fill(start, drawn)
         state = start_state(engine, phase.family, [start.scratch], phase.rule)
-    given = {"means": start.means, "covariances": start.covariances}
-    parameters = state.parameters._replace(**{name: value for name, value in given.items() if value is not None})
-    state = state._replace(parameters=parameters)
+    if start.values:
+        parameters = phase.family.prescribe(state.parameters, start.values, start.coordinates)
+        state = state._replace(parameters=parameters)
     weights = start.weights if weights is None else weights
     return state if weights is None else state._replace(weights=weights)
 
 
-def _draw(start: Start, rng: np.random.RandomState) -> Integers | Floats:
+def _fill(start: Start, drawn: Integers | Floats) -> None:
+    """Log responsibilities of all rows in ``start.scratch``: what was drawn, a share of noise, and what is known of the rows."""
+    scratch, K = start.scratch, start.n_components
+    fill_log_responsibilities(drawn, start.rows.inverse, scratch[:, :K])
+    if scratch.shape[1] > K:
+        scratch[:, :K] += np.log1p(-START_NOISE)
+        scratch[:, K:] = np.log(START_NOISE)
+    if start.forbidden is not None:
+        restrict_responsibilities(scratch, start.forbidden)
+
+
+def _draw(start: Start, rng: np.random.RandomState, engine: Engine) -> Integers | Floats:
     """Labels or responsibilities of the distinct rows: drawn, or the nearest of the means given."""
     Z = np.empty((len(start.rows.rows), start.Z.shape[1]))  # row-major, as scikit-learn wants it
     for q in range(Z.shape[1]):
         Z[:, q] = start.Z[start.rows.rows, q]
-    if start.means is not None:
-        return nearest(Z, start.means)
-    return draw_start(Z, start.rows.mass, start.n_components, start.method, rng)
+    if start.centres is not None:
+        return nearest(Z, start.centres)
+    drawn = draw_start(Z, start.rows.mass, start.n_components, start.method, rng)
+    if start.forbidden is None:
+        return drawn
+    K = start.n_components
+    mass = next(iter(engine.tiles()))[1]
+    return match(drawn, start.rows.inverse, start.forbidden[:, :K], mass)

@@ -3,23 +3,40 @@
 from __future__ import annotations
 
 import json
+import sys
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-FORMAT = 1
+FORMAT = 2
+#: what a fitted mixture knows besides its public attributes
+PRIVATE = ("_coordinates", "_family", "_parameters", "_weights", "_learned", "_fitted_as")
+
+
+def _kinds() -> dict[str, type]:
+    """Classes of this package whose objects may be stored, by name."""
+    root = __name__.split(".")[0]
+    modules = [module for name, module in sys.modules.items() if name.split(".")[0] == root]
+    named = {name: kind for module in modules for name, kind in vars(module).items() if isinstance(kind, type)}
+    return {name: kind for name, kind in named.items() if kind.__module__.split(".")[0] == root}
 
 
 def to_plain(value: Any) -> Any:
-    """Arrays, NumPy numbers, NamedTuples and dicts as plain JSON values."""
+    """Arrays, numbers, tuples, dicts, and the NamedTuples and options of this package, as plain JSON values."""
     if isinstance(value, np.ndarray):
         return {"array": value.tolist(), "dtype": str(value.dtype), "shape": list(value.shape)}
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, dict):
         return {key: to_plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
+    if type(value).__name__ in _kinds() and type(value) is _kinds()[type(value).__name__]:
+        names = getattr(value, "_fields", None) or [field.name for field in _fields(value)]
+        return {"kind": type(value).__name__, "fields": {name: to_plain(getattr(value, name)) for name in names}}
+    if isinstance(value, tuple):
+        return {"tuple": [to_plain(item) for item in value]}
+    if isinstance(value, list):
         return [to_plain(item) for item in value]
     if value is None or isinstance(value, str | int | float):
         return value
@@ -28,11 +45,20 @@ def to_plain(value: Any) -> Any:
     raise ValueError(f"a {type(value).__name__} cannot be stored as JSON: use numbers, strings or arrays ({value!r})")
 
 
+def _fields(value: Any) -> tuple[Any, ...]:
+    """Of a dataclass; other objects of this package have none."""
+    return fields(value) if is_dataclass(value) else ()
+
+
 def from_plain(value: Any) -> Any:
-    """The inverse of `to_plain`; NamedTuples come back as lists."""
+    """The inverse of `to_plain`."""
     if isinstance(value, dict):
         if set(value) == {"array", "dtype", "shape"}:
             return np.array(value["array"], dtype=value["dtype"]).reshape(value["shape"])
+        if set(value) == {"tuple"}:
+            return tuple(from_plain(item) for item in value["tuple"])
+        if set(value) == {"kind", "fields"}:
+            return _kinds()[value["kind"]](**from_plain(value["fields"]))
         return {key: from_plain(item) for key, item in value.items()}
     if isinstance(value, list):
         return [from_plain(item) for item in value]

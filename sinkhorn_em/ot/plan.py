@@ -29,6 +29,10 @@ class RowsPlan(NamedTuple):
         R *= self.row_mass[:, None]
         return R
 
+    def rows(self, rows: slice) -> RowsPlan:
+        """The plan of some of the rows (their scores are copied: the kernels know contiguous arrays only)."""
+        return RowsPlan(np.asfortranarray(self.scores[rows]), self.offset, self.row_mass[rows])
+
 
 class Plan(NamedTuple):
     """An entropic transport plan from n rows to K columns, from `solve_plan`.

@@ -145,8 +145,8 @@ def bench_iteration():
 
     from sinkhorn_em.em import Phase, State, run_phase
     from sinkhorn_em.engines import InMemory
+    from sinkhorn_em.families import Elliptical, Gaussian
     from sinkhorn_em.families.covariances import STRUCTURES, Regularisation
-    from sinkhorn_em.families.gaussian import Gaussian
     from sinkhorn_em.ot import FixedMass, FreeMass
 
     table(
@@ -159,7 +159,7 @@ def bench_iteration():
         Z = np.ascontiguousarray(X.T).T
         rng = np.random.default_rng(1)
         for covariance in ("full", "diag"):
-            family = Gaussian(STRUCTURES[covariance](), Regularisation(1e-9))
+            family = Elliptical(Gaussian(), STRUCTURES[covariance](), Regularisation(1e-9))
             engine = InMemory(Z, np.full(n, 1 / n))
             start = family.start(K, d)._replace(means=centres + 0.3 * rng.normal(size=(K, d)))
             stamps: dict[str, list[float]] = {"free": [], "fixed": []}

@@ -8,13 +8,13 @@ from scipy.special import softmax
 
 from sinkhorn_em.em import Phase, State, e_step, run_phase, score
 from sinkhorn_em.engines import ENGINES, InMemory
+from sinkhorn_em.families import Elliptical, Gaussian
 from sinkhorn_em.families.covariances import STRUCTURES, Regularisation
-from sinkhorn_em.families.gaussian import Gaussian
 from sinkhorn_em.ot import FixedMass, FreeMass, RelaxedMass, VirtualColumn
 from sinkhorn_em.ot.newton import Tolerances
 
 N, D, K = 1000, 3, 4
-FAMILY = Gaussian(STRUCTURES["full"](), Regularisation(1e-6))
+FAMILY = Elliptical(Gaussian(), STRUCTURES["full"](), Regularisation(1e-6))
 
 
 def rows(seed=0):
@@ -89,7 +89,7 @@ def test_a_reduction_keeps_the_kind_of_tuple_and_absent_parts(make):
             self.scores, self.row_mass, self.offset = scores, mass, np.zeros(K)
 
     statistics = engine.reduce(lambda x, mass, S: FAMILY.statistics(x, Plan(S, mass), parameters), scores)
-    assert statistics._fields == ("mass", "first", "second")
+    assert statistics._fields == ("mass", "weight", "coincident", "first", "second")
     assert engine.reduce(lambda x, mass: (None, mass.sum()))[0] is None
 
 

@@ -5,14 +5,17 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
+from sinkhorn_em.families import Elliptical, Gaussian
 from sinkhorn_em.families.covariances import STRUCTURES, Regularisation
-from sinkhorn_em.families.gaussian import Gaussian, GaussianParameters
+from sinkhorn_em.families.location_scale import LocationScaleParameters
 from sinkhorn_em.ot import RowsPlan
 
 N, K, D = 400, 3, 5  # all different, so that a shape tells what it is
 EPS = np.finfo(float).eps
 NONE = Regularisation(0.0)
 every_structure = pytest.mark.parametrize("name", STRUCTURES)
+SIMPLE = ["full", "tied", "diag", "tied_diag", "spherical", "tied_spherical"]
+simple_structure = pytest.mark.parametrize("name", SIMPLE)  # the others are in test_covariances.py
 
 #: free covariance parameters for K = 3, d = 5
 N_COVARIANCE_PARAMETERS = {
@@ -26,7 +29,7 @@ N_COVARIANCE_PARAMETERS = {
 
 
 def family(name, regularisation=NONE):
-    return Gaussian(STRUCTURES[name](), regularisation)
+    return Elliptical(Gaussian(), STRUCTURES[name](), regularisation)
 
 
 def scatters(name, rng, mass):
@@ -41,7 +44,7 @@ def parameters(name, seed=0, regularisation=NONE):
     rng = np.random.default_rng(seed)
     mass = rng.dirichlet(np.full(K, 5.0))
     covariances = STRUCTURES[name]().maximise(mass, scatters(name, rng, mass), regularisation)
-    return GaussianParameters(rng.normal(size=(K, D)), covariances, np.zeros(K, bool))
+    return LocationScaleParameters(rng.normal(size=(K, D)), covariances, np.zeros(K, bool))
 
 
 def dense(values):
@@ -117,7 +120,7 @@ def test_the_log_density_of_an_ill_conditioned_covariance_is_as_good_as_its_stor
     S = (S + S.T) / 2
     values = S if name == "tied" else np.repeat(S[None], K, axis=0)
     covariances = STRUCTURES[name]().from_values(values, K, D)
-    params = GaussianParameters(np.zeros((K, D)), covariances, np.zeros(K, bool))
+    params = LocationScaleParameters(np.zeros((K, D)), covariances, np.zeros(K, bool))
     X = family(name).sample(params, np.zeros(20, int), rng)
     ours = family(name).log_density(X, params)[:, 0]
     for x, value in zip(X, ours, strict=True):
@@ -153,7 +156,7 @@ def test_axes_of_very_different_scale_cost_no_digits(name):
 @pytest.mark.parametrize("virtual", [0, 1])
 def test_the_statistics_are_the_moments_of_the_plan(name, virtual):
     X, rows_plan, params = rows(), plan(virtual=virtual), parameters(name)
-    mass, first, second = family(name).statistics(X, rows_plan, params)
+    mass, weight, coincident, first, second = family(name).statistics(X, rows_plan, params)
     P = rows_plan.matrix
     assert mass == pytest.approx(P.sum(axis=0), abs=1e-14)
     for k in range(K):
@@ -210,7 +213,7 @@ def test_the_means_are_the_means_of_the_plan(name):
     assert not best.covariances.held.any()
 
 
-@every_structure
+@simple_structure
 def test_covariances_are_pooled_as_the_structure_says(name):
     X, rows_plan, start, model = rows(), plan(), parameters(name), family(name)
     best = model.maximise(model.statistics(X, rows_plan, start), start)
@@ -255,7 +258,7 @@ def test_no_eigenvalue_is_below_the_floor_and_those_raised_are_reported(name):
     assert best.covariances.held.tolist() == [not spherical] * K
 
 
-@every_structure
+@simple_structure
 def test_a_ridge_is_added_to_every_covariance(name):
     X, rows_plan, start = rows(), plan(), parameters(name)
     ridge = np.diag(np.arange(1.0, D + 1))
@@ -337,7 +340,7 @@ def test_the_same_seed_gives_the_same_sample(name):
     assert np.array_equal(first, second)
 
 
-@every_structure
+@simple_structure
 def test_parameters_are_counted(name):
     model = family(name)
     assert model.n_parameters(parameters(name)) == K * D + N_COVARIANCE_PARAMETERS[name]
@@ -373,7 +376,7 @@ def test_every_number_of_features_is_padded_right(name, d):
     if name == "diag":
         S = np.diag(np.diag(S))
     values = S[None] if name == "full" else np.diag(S)[None]
-    params = GaussianParameters(mean, STRUCTURES[name]().from_values(values, 1, d), np.zeros(1, bool))
+    params = LocationScaleParameters(mean, STRUCTURES[name]().from_values(values, 1, d), np.zeros(1, bool))
     model = family(name)
     expected = multivariate_normal(mean[0], S).logpdf(X)
     assert model.log_density(X, params)[:, 0] == pytest.approx(expected, rel=1e-10)

@@ -153,7 +153,7 @@ def test_what_json_cannot_hold_is_named(tmp_path):
     assert not list(tmp_path.iterdir())
     GaussianMixture(2, weights=pd.Series([0.5, 0.5])).fit(X).save(tmp_path / "a.json")
     assert GaussianMixture.load(tmp_path / "a.json").fit(X).weights_.tolist() == [0.5, 0.5]
-    (tmp_path / "b.json").write_text('{"format": 1, "estimator": "GaussianMixture"}')
+    (tmp_path / "b.json").write_text('{"format": 2, "estimator": "GaussianMixture"}')
     with pytest.raises(ValueError, match="is damaged: it lacks"):
         GaussianMixture.load(tmp_path / "b.json")
     with pytest.raises(NotFittedError):

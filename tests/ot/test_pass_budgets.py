@@ -8,8 +8,8 @@ from transport_problems import few, problems_with_rules, separated_clusters
 
 from sinkhorn_em.em import Phase, e_step, m_step, run_phase, score, start_state
 from sinkhorn_em.engines import InMemory
+from sinkhorn_em.families import Elliptical, Gaussian
 from sinkhorn_em.families.covariances import STRUCTURES, Regularisation
-from sinkhorn_em.families.gaussian import Gaussian
 from sinkhorn_em.ot import FixedMass, RelaxedMass, VirtualColumn, solve_plan
 from sinkhorn_em.ot.newton import Tolerances
 
@@ -76,7 +76,7 @@ def test_a_warm_plan_inside_em_takes_at_most_five_passes_at_full_tolerance(struc
     n, K, d = 2000, 6, 3
     X = 3 * rng.normal(size=(K, d))[rng.integers(0, K, n)] + rng.normal(size=(n, d))
     engine = InMemory(np.asfortranarray(X), np.full(n, 1 / n))
-    phase = Phase(Gaussian(STRUCTURES[structure](), Regularisation(1e-6)), FixedMass(), False, 3, 0.0)
+    phase = Phase(Elliptical(Gaussian(), STRUCTURES[structure](), Regularisation(1e-6)), FixedMass(), False, 3, 0.0)
     nearest = ((X[:, None] - X[rng.choice(n, K, replace=False)]) ** 2).sum(-1)
     state = start_state(engine, phase.family, [np.asfortranarray(-0.5 * nearest)], phase.rule)
     state = run_phase(engine, phase, state._replace(weights=np.full(K, 1 / K))).state

@@ -1,0 +1,19 @@
+"""Laplace: the generalised Gaussian of power 1, h(q) = const - r."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from .generalised_gaussian import GeneralisedGaussian
+
+
+@dataclass(frozen=True)
+class Laplace(GeneralisedGaussian):
+    r"""Laplace: :math:`f(x) \propto |S|^{-1/2} e^{-r}`; in one dimension ``scipy.stats.laplace``.
+
+    The elliptical form in d dimensions is that of Kotz type, not the Gaussian scale mixture with a Bessel function, which
+    has a pole at its centre for d > 1.
+    """
+
+    power: Any = 1.0

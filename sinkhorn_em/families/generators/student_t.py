@@ -1,0 +1,123 @@
+r"""Student-t and Cauchy: h(q) = const - (nu + d)/2 log(1 + q/nu), weight (nu + d)/(nu + q).
+
+The degrees of freedom are raised under the observed likelihood (ECME, Liu & Rubin 1994), radii held, by a bound of our own:
+with x = nu/nu_0 - 1 and B = 1/(1 + q/nu_0),
+
+    log(nu + q) <= log(nu_0 + q) + x B - (x B)^2/2 + (x B)^3/3      for every nu > 0
+
+(the difference has the derivative y^3/(1 + y) in y = x B, of the sign of y). It is off by O(x^4) only, so a turn is almost an
+exact maximisation, from four sums.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.special import gammaln, stdtr
+
+from ..._typing import Floats
+from .base import Generator, pooled_where, positive_choice
+
+START_DF = 10.0
+SMALLEST_DF, LARGEST_DF = 1e-2, 1e7  # beyond: a Gaussian to seven digits
+STRIDE = 4.0  # a turn changes the degrees of freedom by this factor at most
+
+
+@dataclass(frozen=True)
+class StudentT(Generator):
+    r"""Student-t: :math:`f(x) = \frac{\Gamma((\nu+d)/2)}{\Gamma(\nu/2) (\nu\pi)^{d/2}} |S|^{-1/2} (1 + q/\nu)^{-(\nu+d)/2}`.
+
+    Parameters
+    ----------
+    df : "common", "component", float > 0 or array (K,), default "common"
+        Degrees of freedom nu: estimated (one for all components, or one each), or given.
+
+    References
+    ----------
+    Peel & McLachlan 2000, Robust mixture modelling using the t distribution; Liu & Rubin 1994 (ECME).
+    """
+
+    df: Any = "common"
+    shape_names: ClassVar[tuple[str, ...]] = ("df",)
+
+    def log_density(self, q: Floats, d: int, *shape: Floats) -> None:
+        (df,) = shape
+        q /= df
+        np.log1p(q, out=q)
+        q *= -(df + d) / 2
+        q += gammaln((df + d) / 2) - gammaln(df / 2) - d / 2 * np.log(math.pi * df)
+
+    def weight(self, q: Floats, d: int, *shape: Floats) -> Floats:
+        (df,) = shape
+        return (df + d) / (df + q)
+
+    def draw(self, n: int, d: int, rng: np.random.Generator, *shape: float) -> Floats:
+        (df,) = shape
+        return rng.standard_normal((n, d)) / np.sqrt(rng.chisquare(df, (n, 1)) / df)
+
+    def cdf(self, z: Floats, *shape: Floats) -> Floats:
+        return stdtr(shape[0], z)
+
+    def check(self, K: int) -> None:
+        positive_choice("df", self.df, ("common", "component"), K)
+
+    def start_shape(self, K: int) -> tuple[Floats, ...]:
+        return (np.full(K, START_DF) if self.estimates_shape else np.broadcast_to(self.df, (K,)).astype(float),)
+
+    def n_shape_parameters(self, K: int) -> int:
+        return {"common": 1, "component": K}[self.df] if self.estimates_shape else 0
+
+    @property
+    def estimates_shape(self) -> bool:
+        return isinstance(self.df, str)
+
+    def shape_sums(self, P: Floats, q: Floats, d: int, *shape: Floats) -> list[Floats]:
+        ratio = q / shape[0]
+        B = 1 / (1 + ratio)
+        return [(P * term).sum(axis=-1) for term in (np.log1p(ratio), B, B * B, B * B * B)]
+
+    def maximise_shape(self, mass: Floats, sums: list[Floats], d: int, *shape: Floats) -> tuple[Floats, ...]:
+        (df,) = shape
+        common = self.df == "common"
+        mass, *sums = pooled_where(common, mass, *sums)
+        new = np.array(
+            [
+                _best_df(nu, d, *(total[k] / mass[k] for total in sums)) if mass[k] > 0 else nu
+                for k, nu in enumerate(df[:1] if common else df)
+            ]
+        )
+        return (np.full_like(df, new[0]) if common else new,)
+
+    def marginal(self, d: int) -> bool:
+        return True
+
+    def conditional(self, q: Floats, given: int, *shape: Floats) -> tuple[Generator, tuple[Floats, ...], Floats]:
+        (df,) = shape
+        new = df + given
+        return StudentT(new), (new,), (df + q) / new
+
+
+@dataclass(frozen=True)
+class Cauchy(StudentT):
+    """Cauchy: Student-t with one degree of freedom. It has no mean: the locations are medians."""
+
+    df: Any = 1.0
+
+
+def _best_df(old: float, d: int, log_term: float, B1: float, B2: float, B3: float) -> float:
+    """The degrees of freedom that maximise the bound, per unit of mass."""
+
+    def loss(log_ratio: float) -> float:
+        nu, x = old * math.exp(log_ratio), math.expm1(log_ratio)
+        bound = log_term + x * (B1 - x * (B2 / 2 - x * B3 / 3))
+        return float((nu + d) / 2 * bound - gammaln((nu + d) / 2) + gammaln(nu / 2) - nu / 2 * log_ratio)
+
+    low, high = math.log(max(1 / STRIDE, SMALLEST_DF / old)), math.log(min(STRIDE, LARGEST_DF / old))
+    if not low < high:
+        return old
+    best = minimize_scalar(loss, bounds=(low, high), method="bounded", options={"xatol": 1e-10})
+    return old * math.exp(best.x) if best.fun < loss(0.0) else old

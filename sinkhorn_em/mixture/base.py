@@ -1,0 +1,274 @@
+"""What all mixture estimators share: from checked options to a fitted state and its attributes."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+from tqdm import tqdm
+
+from .._typing import Booleans, Floats, Integers
+from ..coordinates import fit_coordinates
+from ..em import RELATIVE, TIGHT, e_step, score
+from ..engines import InMemory
+from ..initialisation import distinct_rows
+from ..ot import ColumnRule, InfeasibleMarginalsError
+from ..ot.newton import Tolerances
+from . import checks, labels, storage
+from .distribution import DistributionMixin
+from .model import Model, learned_columns
+from .prediction import PredictionMixin
+from .schedule import START_NOISE, Outcome, Schedule, Start, better, run_start
+
+
+class BaseMixture(DistributionMixin, PredictionMixin, DensityMixin, BaseEstimator):
+    """`fit` and its attributes; the subclasses hold the options, and say what they mean."""
+
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, labels: Any = None, forbidden: Any = None
+    ) -> Self:
+        """Fit to rows X (n, d).
+
+        Parameters
+        ----------
+        X : array or DataFrame (n, d)
+        y : ignored
+        sample_weight : array (n,), optional
+            Frequencies: weight 2 is the row twice.
+        labels : array (n,) of int, optional
+            Components of the rows for which they are known, -1 for the others.
+        forbidden : boolean array (n, K), optional
+            True where a row cannot belong to a component.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            A parameter, X, ``sample_weight``, ``labels`` or ``forbidden`` breaks its rule; the message names it, its value, the
+            rule and the remedy.
+        InfeasibleMarginalsError
+            Labels or forbidden pairs contradict the weights that the E-step must meet.
+        """
+        checks.check_options(self)
+        rule = self._rule()
+        X = validate_data(self, X, dtype=[np.float64, np.float32], order="C", ensure_min_samples=2)
+        checks.check_range(X)
+        row_mass = checks.check_sample_weight(sample_weight, len(X))
+        self._check_rows(row_mass)
+        rows = checks.total_frequency(sample_weight, len(X))
+        model = Model(self, X, row_mass, rows)
+        pairs = self._pairs(labels, forbidden, len(X))
+        start = self._start(X, model, pairs)
+        schedule = self._schedule(model, rule, start, row_mass)
+        engine = InMemory(model.Z, row_mass)
+        del X
+        best = self._best(engine, schedule, start, 1 if start.complete else self.n_init)
+        self._store(model, schedule, engine, start, best)
+        self._warn(best)
+        return self
+
+    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Integers:
+        """Fit, and the label of every row: `predict` of the same rows."""
+        return self.fit(X, y, sample_weight).predict(X)
+
+    def _family_option(self) -> Any:
+        return "gaussian"
+
+    def _rule(self) -> ColumnRule:
+        return checks.check_rule(self.tau, self.trim, self.size_bounds, self.n_components, self.noise is not None)
+
+    def _check_rows(self, row_mass: Floats) -> None:
+        positive = int((row_mass > 0).sum())
+        if positive < self.n_components:
+            raise ValueError(
+                f"n_components is {self.n_components} but X has {positive} rows (n_samples) of positive weight; there must be at "
+                "least as many rows as components: lower n_components"
+            )
+
+    def _pairs(self, known: Any, forbidden: Any, n: int) -> Booleans | None:
+        return labels.forbidden_pairs(known, forbidden, n, self.n_components, self.noise is not None)
+
+    def _start(self, X: Any, model: Model, pairs: Booleans | None) -> Start:
+        K, Z = self.n_components, model.Z
+        values, weights = self._given(X.shape[1], model)
+        among, coordinates = Z, model.coordinates
+        if model.coordinates_are_counts:
+            coordinates, among = fit_coordinates(X, model.row_mass, "scaled")
+        centres = coordinates.forward(values["means"]) if "means" in values else None
+        scratch = np.empty((K + (self.noise is not None), len(Z))).T
+        rows = distinct_rows(X, among, model.row_mass)
+        return Start(rows, among, scratch, K, self.init_params, model.coordinates, values, centres, weights, pairs)
+
+    def _given(self, d: int, model: Model) -> tuple[dict[str, Any], Floats | None]:
+        """Starting values in the units of the data, and weights: the user's, or those of the last fit."""
+        K, values = self.n_components, {}
+        weights = None if self.weights_init is None else checks.check_simplex("weights_init", self.weights_init, K)
+        if self.means_init is not None:
+            values["means"] = checks.check_array("means_init", self.means_init, (K, d))
+        if self.precisions_init is not None:
+            values["covariances"] = checks.check_precisions(self.precisions_init, model.structure, K, d)
+        if self.warm_start and hasattr(self, "weights_"):
+            values, weights = self._last_fit(d, model), self._weights
+        if weights is not None and self.noise is not None and len(weights) == K:
+            share = START_NOISE if self.noise == "estimate" else float(self.noise)
+            weights = np.append((1 - share) * weights, share)
+        return values, weights
+
+    def _last_fit(self, d: int, model: Model) -> dict[str, Any]:
+        """Parameters of the last fit, if they fit this one."""
+        now = (self._member_name(), self.covariance_type, self.n_components, d, self.noise is None)
+        if self._fitted_as != now:
+            raise ValueError(
+                f"warm_start: the last fit has (family, covariance_type, n_components, n_features, no noise) {self._fitted_as}, "
+                f"this one needs {now}: set warm_start=False, or keep the model"
+            )
+        described = self._family.describe(self._parameters, self._coordinates)
+        return {name: value for name, value in described.items() if not name.startswith("precisions")}
+
+    def _member_name(self) -> str:
+        option = self._family_option()
+        return option if isinstance(option, str) else type(option).__name__
+
+    def _schedule(self, model: Model, rule: ColumnRule, start: Start, row_mass: Floats) -> Schedule:
+        K = self.n_components
+        prescribed = checks.check_weights(self.weights, K)
+        frozen = checks.check_frozen(self)["weights"]
+        learned = learned_columns(self, prescribed, frozen)
+        held = start.weights
+        if prescribed is not None or held is None:
+            held = np.full(K, 1 / K) if prescribed is None else prescribed
+            if self.noise is not None:
+                share = START_NOISE if self.noise == "estimate" else float(self.noise)
+                held = np.append((1 - share) * held, share)
+        burn_in = rule.constrains and "covariances" not in start.values
+        schedule = Schedule(model.family, rule, learned, held, burn_in, self.max_iter, self.tol)
+        return schedule if start.forbidden is None else self._feasible(schedule, start.forbidden, row_mass)
+
+    @staticmethod
+    def _feasible(schedule: Schedule, pairs: Booleans, row_mass: Floats) -> Schedule:
+        """The schedule, without its burn-in where forbidden pairs contradict the weights that only the burn-in holds."""
+        try:
+            labels.check_masses(pairs, row_mass, schedule.rule, schedule.weights)
+        except InfeasibleMarginalsError:
+            if not schedule.learned.any():
+                raise
+            labels.check_masses(pairs, row_mass, schedule.main.rule, schedule.weights)
+            return Schedule(**{**vars(schedule), "burn_in": False})
+        return schedule
+
+    def _best(self, engine: InMemory, schedule: Schedule, start: Start, n_init: int) -> Outcome:
+        rng = check_random_state(self.random_state)
+        best: Outcome | None = None
+        with tqdm(disable=not self.verbose, desc="Sinkhorn-EM", unit="iteration") as bar:
+            for attempt in range(n_init):
+                outcome = run_start(engine, schedule, start, rng, self._reporter(bar, attempt, n_init))
+                best = outcome if best is None else better(best, outcome)
+        assert best is not None
+        return best
+
+    def _reporter(self, bar: Any, attempt: int, n_init: int) -> Callable[[int, float], None] | None:
+        if not self.verbose:
+            return None
+
+        def report(iteration: int, bound: float) -> None:
+            bar.update()
+            if iteration % self.verbose_interval == 0:
+                bar.set_postfix_str(f"start {attempt + 1}/{n_init}, bound {bound:.6f}")
+
+        return report
+
+    def _store(self, model: Model, schedule: Schedule, engine: InMemory, start: Start, best: Outcome) -> None:
+        """Fitted attributes, in the units of the data."""
+        state, log_det = best.fit.state, model.coordinates.log_det
+        self._adopt(model, state.parameters, state.weights)
+        self._learned = schedule.learned
+        self.lower_bounds_ = [bound + log_det for bound in best.bounds]
+        self.lower_bound_ = self.lower_bounds_[-1]
+        solution = best.fit.solution
+        if schedule.main.rule != schedule.rule:
+            forbidden = None if start.forbidden is None else [start.forbidden]
+            scores = score(engine, model.family, state.parameters, [start.scratch], forbidden)
+            solution = e_step(engine, schedule.rule, state, scores, Tolerances(TIGHT, RELATIVE * TIGHT))
+        self.transport_loss_ = -(solution.value + log_det)
+        self.potentials_ = solution.potentials
+        g, w = solution.potentials[: len(state.weights)], state.weights
+        tilted = w * np.exp(np.where(w > 0, g - g[w > 0].max(), 0.0))
+        self.tilted_weights_ = tilted / tilted.sum()
+        self.marginal_error_ = solution.marginal_error
+        self.n_iter_, self.n_passes_ = best.n_iter, best.n_passes
+        self.converged_ = best.fit.converged
+
+    def _adopt(self, model: Model, parameters: Any, weights: Floats) -> None:
+        """Take over a family and its parameters."""
+        K = self.n_components
+        self._coordinates, self._family, self._parameters, self._weights = (
+            model.coordinates,
+            model.family,
+            parameters,
+            weights,
+        )
+        self._fitted_as = (self._member_name(), self.covariance_type, K, model.Z.shape[1], self.noise is None)
+        self.weights_ = weights[:K]
+        if self.noise is not None:
+            self.noise_weight_ = float(weights[K])
+        for name, value in self._family.describe(parameters, model.coordinates).items():
+            setattr(self, f"{name}_", value)
+
+    def _warn(self, best: Outcome) -> None:
+        parameters, K = best.fit.state.parameters, self.n_components
+        asked = self.weights_init if isinstance(self.weights, str) else self.weights
+        retired, collapsed = self._family.retired(parameters), self._family.collapsed(parameters)
+        if retired is not None:
+            retired = retired & (True if asked is None else np.asarray(asked, float) > 0)
+            if retired.any():
+                warnings.warn(
+                    f"components {np.flatnonzero(retired).tolist()} lost all their rows and were retired (weight 0): "
+                    f"lower n_components below {K}, try another random_state, or prescribe the weights",
+                    ConvergenceWarning,
+                    stacklevel=3,
+                )
+        if collapsed is not None and collapsed.any():
+            warnings.warn(
+                f"components {np.flatnonzero(collapsed).tolist()} collapsed: their covariance is singular and "
+                "was held at its floor (duplicated or too few rows, or a constant feature): lower n_components, choose a simpler "
+                "covariance_type, set reg_covar, or prescribe the weights",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        if not self.converged_:
+            warnings.warn(
+                f"no convergence in max_iter = {self.max_iter} iterations: the bound still rises by "
+                f"{best.bounds[-1] - best.bounds[-2]:.2g} nats per row (tol = {self.tol}): raise max_iter or tol",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted mixture as JSON (no pickle); `load` gives it back to the last bit.
+
+        Raises ValueError for a parameter that JSON cannot hold (a RandomState, a family of your own), and NotFittedError before
+        `fit`.
+        """
+        check_is_fitted(self)
+        fitted = {key: value for key, value in vars(self).items() if key.endswith("_") and not key.startswith("_")}
+        private = {name: getattr(self, name) for name in storage.PRIVATE if hasattr(self, name)}
+        storage.write(path, type(self).__name__, {"parameters": self.get_params(), "fitted": fitted, "state": private})
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a mixture that `save` wrote; ValueError if the file is something else, or damaged."""
+        content = storage.read(path, cls.__name__, ("parameters", "fitted", "state"))
+        model = cls(**content["parameters"])
+        for name, value in {**content["fitted"], **content["state"]}.items():
+            setattr(model, name, value)
+        return model

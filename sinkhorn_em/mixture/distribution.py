@@ -1,0 +1,254 @@
+"""A mixture as a distribution: built from parameters, marginal, conditional, distribution function, quantiles, entropy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import logsumexp
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from .._typing import Floats
+from ..families import Generator
+from ..families.location_scale import LocationScale
+from . import checks
+from .model import Model
+
+ENTROPY_DRAWS = 100_000
+
+
+class Entropy(NamedTuple):
+    """Differential entropy, nats, and the standard error of its estimate."""
+
+    value: float
+    standard_error: float
+
+
+class DistributionMixin:
+    """Methods of a mixture of known parameters, fitted or not."""
+
+    n_components: int
+    covariance_type: str
+    noise: Any
+    weights_: Floats
+    means_: Floats
+    n_features_in_: int
+    _family: Any
+    _parameters: Any
+    _weights: Floats
+    _coordinates: Any
+
+    @classmethod
+    def from_parameters(cls, weights: Any, means: Any, covariances: Any = None, **options: Any) -> Self:
+        """A mixture of given parameters, without fitting.
+
+        Parameters
+        ----------
+        weights : array (K,)
+            At least 0, with sum 1.
+        means : array (K, d)
+            Locations.
+        covariances : array
+            Scale matrices in the shape of ``covariance_type``: (K, d, d) full, (d, d) tied, (K, d) diag, (K,) spherical, ...;
+            not for counts.
+        **options
+            Those of the class (`family`, `covariance_type`, `random_state`, ...), and shape parameters of the family by name, such
+            as ``df=[3, 5]``.
+
+        Raises
+        ------
+        ValueError
+            Shapes that do not fit, weights that are none, covariances that are not positive definite, options that the family does
+            not know.
+        """
+        K = len(np.atleast_1d(np.asarray(weights)))
+        means = np.asarray(means, float)
+        if means.ndim != 2 or len(means) != K:
+            raise ValueError(f"means has shape {means.shape}; it must be (K, d) with K = {K}, the number of weights")
+        known = set(cls._get_param_names())  # type: ignore[attr-defined]
+        model: Any = cls(**{"n_components": K}, **{name: value for name, value in options.items() if name in known})
+        shape = {name: value for name, value in options.items() if name not in known}
+        weights = checks.check_simplex("weights", weights, K)
+        return model._with_parameters(weights, {"means": means, "covariances": covariances, **shape})
+
+    def _with_parameters(self, weights: Floats, values: dict[str, Any]) -> Self:
+        K, d = values["means"].shape
+        values["means"] = checks.check_array("means", values["means"], (K, d))
+        self.n_features_in_ = d
+        model = Model.known(self, d)
+        if values["covariances"] is None:
+            del values["covariances"]
+            if isinstance(model.member, Generator):
+                raise ValueError("covariances is None; give the scale matrices, in the shape that covariance_type has")
+        else:
+            values["covariances"] = checks.check_scales(values["covariances"], model.structure, K, d)
+        parameters = model.family.prescribe(model.family.start(K, d), values, model.coordinates)
+        self._learned = np.ones(K, bool)
+        self._adopt(model, parameters, weights)  # type: ignore[attr-defined]
+        return self
+
+    def marginal(self, features: Sequence[Any] | int | str) -> Self:
+        """The distribution of some features (numbers or names): a mixture of the same class.
+
+        Raises
+        ------
+        ValueError
+            The marginals of the family are not of the family (elliptical Laplace, logistic, hyperbolic secant, generalised
+            Gaussian).
+        """
+        kept = self._feature_numbers(features)
+        generator = self._generator("marginal")
+        if self._is_elliptical() and len(kept) < self.n_features_in_ and not generator.marginal(self.n_features_in_):
+            raise ValueError(
+                f"marginal: marginals of the elliptical family {type(generator).__name__} are not of this family; use "
+                "form='product', or a Gaussian, Student-t, Cauchy or contaminated Gaussian family"
+            )
+        S = self._dense_scales()[:, kept][:, :, kept]
+        return self._derived(generator, self.weights_, self.means_[:, kept], S)
+
+    def conditional(self, given: dict[Any, float]) -> Self:
+        r"""The distribution of the other features, given values of some: a mixture of the same class.
+
+        :math:`w_k' \propto w_k f_k(x_2)`; Gaussian and Student-t components stay what they are, with the conditional location
+        :math:`m_1 + S_{12} S_{22}^{-1} (x_2 - m_2)` and Schur complement, times :math:`(\nu + q_2)/(\nu + d_2)` and with
+        :math:`\nu + d_2` degrees of freedom for a Student-t (Ding 2016).
+
+        Parameters
+        ----------
+        given : dict
+            Value of every feature that is known, by number or name.
+        """
+        known = self._feature_numbers(list(given))
+        if len(set(known)) == self.n_features_in_:
+            raise ValueError(f"given has all {self.n_features_in_} features; leave at least one free")
+        x2 = checks.check_array("given", list(given.values()), (len(known),))
+        free = [j for j in range(self.n_features_in_) if j not in known]
+        generator = self._generator("conditional")
+        other = self.marginal(known)
+        log_w = np.log(np.maximum(self.weights_, np.finfo(float).tiny)) + next(other._scores(x2[None]))[0]  # type: ignore[attr-defined]
+        weights = np.exp(log_w - logsumexp(log_w))
+        S = self._dense_scales()
+        S12, S22 = S[:, free][:, :, known], S[:, known][:, :, known]
+        gain = np.swapaxes(np.linalg.solve(S22, np.swapaxes(S12, 1, 2)), 1, 2)
+        residual = x2 - self.means_[:, known]
+        means = self.means_[:, free] + np.einsum("kij,kj->ki", gain, residual)
+        rest = S[:, free][:, :, free] - gain @ np.swapaxes(S12, 1, 2)
+        if not self._is_elliptical():
+            return self._derived(generator, weights, means, rest)
+        q = np.einsum("ki,ki->k", residual, np.linalg.solve(S22, residual[:, :, None])[:, :, 0])
+        new, shape, factor = generator.conditional(q, len(known), *self._parameters.shape)
+        return self._derived(new, weights, means, rest * factor[:, None, None], shape)
+
+    def cdf(self, x: Any) -> Floats:
+        """Distribution function of a mixture of one feature, at x (any shape)."""
+        x = np.asarray(x, float)
+        self._one_feature("cdf")
+        total = self._component_cdf(x.ravel()) @ self.weights_
+        return total.reshape(x.shape)
+
+    def quantile(self, p: Any) -> Floats:
+        """Quantiles of a mixture of one feature, at p in (0, 1) (any shape), to the last digits: a bracketed root of the cdf."""
+        p = np.asarray(p, float)
+        self._one_feature("quantile")
+        if not ((p > 0) & (p < 1)).all():
+            raise ValueError(f"p is {p.tolist()}; probabilities must lie strictly between 0 and 1")
+        return np.array([_root(self.cdf, value, self.means_[:, 0]) for value in p.ravel()]).reshape(p.shape)
+
+    def entropy(self, n_samples: int = ENTROPY_DRAWS, random_state: Any = None) -> Entropy:
+        """Differential entropy -E log f, nats, from ``n_samples`` draws, with its standard error.
+
+        For counts it is the entropy of the distribution.
+        """
+        check_is_fitted(self)
+        if n_samples < 2:
+            raise ValueError(f"n_samples is {n_samples}; it must be at least 2: the standard error needs two draws")
+        X, _ = self._draw(n_samples, check_random_state(random_state))  # type: ignore[attr-defined]
+        values = -self.logpdf(X)
+        return Entropy(float(values.mean()), float(values.std(ddof=1) / np.sqrt(n_samples)))
+
+    def logpdf(self, X: Any) -> Floats:
+        """log-density of rows X (n, d), nats: `score_samples` by the name that scipy.stats has for it."""
+        return self.score_samples(X)  # type: ignore[attr-defined]
+
+    def pdf(self, X: Any) -> Floats:
+        """Density of rows X (n, d)."""
+        return np.exp(self.logpdf(X))
+
+    def _component_cdf(self, x: Floats) -> Floats:
+        """(n, K) distribution functions of the components."""
+        family = self._family
+        if not isinstance(family, LocationScale):
+            return family.cdf(self._coordinates.forward(x[:, None])[:, 0], self._parameters)
+        scale = np.sqrt(self._dense_scales()[:, 0, 0])
+        z = (x[:, None] - self.means_[:, 0]) / scale
+        return family.generator.cdf(z, *self._parameters.shape)
+
+    def _one_feature(self, method: str) -> None:
+        check_is_fitted(self)
+        if self.n_features_in_ != 1:
+            raise ValueError(
+                f"{method} is for one feature, but the mixture has {self.n_features_in_}: take a marginal first"
+            )
+        if self.noise is not None or not (isinstance(self._family, LocationScale) or hasattr(self._family, "cdf")):
+            raise ValueError(
+                f"{method}: a mixture with noise, or of the family {type(self._family).__name__}, has no {method}"
+            )
+
+    def _feature_numbers(self, features: Any) -> list[int]:
+        check_is_fitted(self)
+        wanted = list(features) if isinstance(features, list | tuple | np.ndarray) else [features]
+        names = list(getattr(self, "feature_names_in_", []))
+        numbers = [names.index(f) if f in names else f for f in wanted]
+        valid = all(isinstance(j, int | np.integer) and 0 <= j < self.n_features_in_ for j in numbers)
+        if not valid or not numbers or len(set(numbers)) < len(numbers):
+            raise ValueError(
+                f"features is {wanted}; it must name some of the {self.n_features_in_} features once, by number or name {names}"
+            )
+        return [int(j) for j in numbers]
+
+    def _generator(self, method: str) -> Generator:
+        if not isinstance(self._family, LocationScale):
+            raise ValueError(
+                f"{method}: components of the family {type(self._family).__name__} do not support it, nor with noise"
+            )
+        return self._family.generator
+
+    def _is_elliptical(self) -> bool:
+        return self._family.dimension(2) == 2
+
+    def _dense_scales(self) -> Floats:
+        """Scale matrices (K, d, d) in the units of the data."""
+        K, d = self.means_.shape
+        values, structure = self.covariances_, self._family.structure  # type: ignore[attr-defined]
+        values = np.broadcast_to(values, (K, *np.shape(values))) if structure.shared else values
+        if structure.full:
+            return values
+        if structure.spherical:
+            values = np.repeat(values[:, None], d, axis=1)
+        return values[:, :, None] * np.eye(d)
+
+    def _derived(
+        self, generator: Generator, weights: Floats, means: Floats, S: Floats, shape: tuple[Floats, ...] | None = None
+    ) -> Self:
+        """A mixture of the same class, with other components."""
+        diagonal = not self._family.structure.full
+        names = zip(generator.shape_names, self._parameters.shape if shape is None else shape, strict=True)
+        options: dict[str, Any] = {"covariance_type": "diag" if diagonal else "full", **dict(names)}
+        if hasattr(self, "family"):
+            options |= {"family": generator, "form": self.form}  # type: ignore[attr-defined]
+        values = np.diagonal(S, axis1=1, axis2=2) if diagonal else S
+        return type(self).from_parameters(weights / weights.sum(), means, values, **options)
+
+
+def _root(cdf: Callable[[Any], Floats], p: float, centres: Floats) -> float:
+    """x with cdf(x) = p."""
+    low, high, reach = float(centres.min()), float(centres.max()), max(1.0, float(np.abs(centres).max()))
+    while cdf(low) > p:
+        low, reach = low - reach, 2 * reach
+    reach = max(1.0, float(np.abs(centres).max()))
+    while cdf(high) < p:
+        high, reach = high + reach, 2 * reach
+    return float(brentq(lambda x: float(cdf(x)) - p, low, high, xtol=1e-300, rtol=4 * np.finfo(float).eps, maxiter=500))
