@@ -4,15 +4,9 @@ import numpy as np
 import pytest
 from scipy.linalg import expm
 from scipy.optimize import minimize
+from threadpoolctl import threadpool_limits
 
-from sinkhorn_em.families.covariances import (
-    MCLUST_NAMES,
-    STRUCTURES,
-    BlockDiagonal,
-    Covariances,
-    Regularisation,
-    structure_named,
-)
+from sinkhorn_em.families.covariances import MCLUST_NAMES, STRUCTURES, BlockDiagonal, Regularisation, structure_named
 from sinkhorn_em.families.covariances.blocks import dense_values, own_values
 
 EPS = np.finfo(float).eps
@@ -30,6 +24,13 @@ d EII VII EEI VEI EVI VVI EEE VEE EVE VVE EEV VEV EVV VVV
 4  15  17  18  20  24  26  24  26  30  32  36  38  42  44
 5  18  20  22  24  30  32  32  34  40  42  52  54  60  62
 """
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    """Matrices are tiny here: threads of BLAS that wait for each other would take most of the time."""
+    with threadpool_limits(1):
+        yield
 
 
 def problem(K, d, seed, spread=0.5):
@@ -98,12 +99,6 @@ def test_parameters_are_counted_as_in_mclust():
         d = int(line[0])
         for letters, expected in zip(header[1:], line[1:], strict=True):
             assert structure_named(letters).n_parameters(3, d) + 3 * d + 2 == int(expected), (letters, d)
-
-
-@every_structure
-def test_a_single_feature_has_one_or_all_variances(name):
-    for K in (1, 4):
-        assert structure_named(name).n_parameters(K, 1) == (K if LETTERS[name][0] == "V" else 1)
 
 
 def test_names_are_ours_and_those_of_mclust():
@@ -290,6 +285,7 @@ def test_a_single_feature_has_own_or_pooled_variances(name, regularisation):
     ridge = 0.0 if regularisation.ridge is None else 0.2
     own = LETTERS[name][0] == "V"
     expected = W / mass[:, None, None] if own else np.broadcast_to(W.sum() / mass.sum(), (4, 1, 1))
+    assert structure_named(name).n_parameters(4, 1) == (4 if own else 1)
     result = dense(name, covariances(name, mass, W, regularisation), 1)
     assert result == pytest.approx(np.maximum(expected + ridge, regularisation.floor), rel=1e-12)
 
@@ -389,7 +385,6 @@ def test_blocks_of_several_kinds_have_their_own_bounds_and_never_raise_what_they
         current = after
     assert (current.values[:, 1, 1] <= 0.25).all()
     assert np.linalg.eigvalsh(current.values[:, 3:5, 3:5]).min() >= 2 - 1e-12
-    assert isinstance(current, Covariances)
 
 
 @pytest.mark.parametrize(

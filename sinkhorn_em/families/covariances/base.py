@@ -54,7 +54,8 @@ class Structure(ABC):
     """The contract of a covariance structure. A component of mass 0 has scatter 0.
 
     `maximise` minimises sum_k [n_k log|S_k| + tr(W_k S_k^-1)] over the structure. Where that takes iterations they start from
-    ``current``, the covariances before the M-step, each lowers the sum, and so its value at ``current`` is never exceeded.
+    ``current``, the covariances before the M-step, each lowers the sum, and so its value at a ``current`` of the structure is never
+    exceeded; covariances of any other structure are a start too.
     """
 
     name: str
