@@ -9,7 +9,6 @@ from threadpoolctl import threadpool_limits
 from sinkhorn_em.families.covariances import MCLUST_NAMES, STRUCTURES, BlockDiagonal, Regularisation, structure_named
 from sinkhorn_em.families.covariances.blocks import dense_values, own_values
 
-EPS = np.finfo(float).eps
 NONE = Regularisation(0.0)
 every_structure = pytest.mark.parametrize("name", STRUCTURES)
 LETTERS = {name: name for name in STRUCTURES if len(name) == 3} | {
@@ -209,10 +208,9 @@ def test_a_start_outside_the_structure_does_no_harm(name):
 @every_structure
 def test_one_component_has_the_covariance_of_its_rows(name):
     mass, W = problem(1, 4, 0)
-    C = W / mass
-    expected = {"I": C.trace(axis1=1, axis2=2)[:, None, None] / 4 * np.eye(4), "E": C * np.eye(4)}
-    letters = LETTERS[name]
-    target = C if letters[2] != "I" else expected["I" if letters[1] == "I" else "E"]
+    C, (_, shape, orientation) = W / mass, LETTERS[name]
+    diagonal = C.trace(axis1=1, axis2=2)[:, None, None] / 4 * np.eye(4) if shape == "I" else C * np.eye(4)
+    target = diagonal if orientation == "I" else C
     assert dense(name, covariances(name, mass, W), 4) == pytest.approx(target, rel=1e-11, abs=1e-12)
 
 
@@ -260,7 +258,7 @@ def test_degenerate_scatters_are_held_at_the_floor(name, kind, floor):
     for _ in range(3):
         current = covariances(name, mass, W, regularisation, current)
         S = dense(name, current, 4)
-        rounding = 4 * EPS * np.linalg.eigvalsh(S).max()
+        rounding = 4 * np.spacing(np.linalg.eigvalsh(S).max())
         assert all(np.isfinite(field).all() for field in current[:3])
         assert (np.linalg.eigvalsh(S) >= floor - 1e-9 * floor - rounding).all()
     if kind == "all rows the same" and floor:
@@ -297,11 +295,8 @@ def test_scatters_with_common_axes_are_kept_by_vve():
     assert dense("VVE", covariances("VVE", mass, W), 5) == pytest.approx(W / mass[:, None, None], rel=1e-11, abs=1e-12)
 
 
-BOUNDS = [(0.8, np.inf), (0.0, 1.5), (0.8, 1.5), (3.0, 3.0)]
-
-
 @every_structure
-@pytest.mark.parametrize("bounds", BOUNDS, ids=str)
+@pytest.mark.parametrize("bounds", [(0.8, np.inf), (0.0, 1.5), (0.8, 1.5), (3.0, 3.0)], ids=str)
 @pytest.mark.parametrize("seed", range(2))
 def test_no_member_within_the_users_bounds_is_better(name, bounds, seed):
     mass, W = problem(3, 3, seed)
@@ -401,6 +396,6 @@ def test_blocks_that_are_no_partition_are_refused(blocks, parts, rule):
         BlockDiagonal(blocks, tuple(structure_named("full") for _ in range(parts)))
 
 
-def test_blocks_of_other_data_are_refused():
+def test_other_data_than_the_blocks_are_of_are_refused():
     with pytest.raises(ValueError, match="a partition of 5 coordinates, not of 4"):
         BlockDiagonal(BLOCKS).maximise(*problem(2, 4, 0), NONE)
