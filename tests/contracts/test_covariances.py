@@ -270,8 +270,7 @@ def test_degenerate_scatters_are_held_at_the_floor(name, kind, floor):
 def test_a_component_without_mass_takes_the_pooled_scatter(name):
     mass, W = problem(3, 4, 0)
     mass, W = mass * [1, 0, 1], W * np.array([1, 0, 1])[:, None, None]
-    S = dense(name, covariances(name, mass, W), 4)
-    others = covariances(name, mass[[0, 2]], W[[0, 2]])
+    S, others = dense(name, covariances(name, mass, W), 4), covariances(name, mass[[0, 2]], W[[0, 2]])
     assert S[[0, 2]] == pytest.approx(dense(name, others, 4), rel=1e-8, abs=1e-9)
     assert np.isfinite(S).all()
 
