@@ -14,14 +14,12 @@ from sklearn.mixture import GaussianMixture as ScikitMixture
 
 from sinkhorn_em import GaussianMixture
 from sinkhorn_em.datasets import load_crabs, load_galaxies
-from sinkhorn_em.families.covariances import STRUCTURES
-from sinkhorn_em.plots import (
-    component_covariances,
-    ellipse,
-    informative_features,
-    plot_bounds,
-    plot_mixture,
-)
+from sinkhorn_em.families.covariances import MCLUST_NAMES, STRUCTURES
+from sinkhorn_em.plots import plot_bounds, plot_mixture
+from sinkhorn_em.plots.geometry import component_covariances, ellipse, informative_features
+
+KINDS = sorted({*STRUCTURES, *MCLUST_NAMES} - {"E", "V"})
+BLOCKS = [{"blocks": [[0, 2], [1]], "covariance_type": kind} for kind in ("full", "tied", "VVI")]
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +43,7 @@ def points(figure):
     return sum(len(c.get_offsets()) for c in figure.axes[-1].collections)
 
 
-@pytest.mark.parametrize("kind", STRUCTURES)
+@pytest.mark.parametrize("kind", KINDS)
 def test_every_structure_gives_a_lower_triangle_of_panels(kind):
     X = two_groups(60, 3)
     figure = plot_mixture(fitted(X, covariance_type=kind), X)
@@ -53,10 +51,10 @@ def test_every_structure_gives_a_lower_triangle_of_panels(kind):
     assert len(figure.axes) == 3 * 4 // 2
 
 
-@pytest.mark.parametrize("kind", STRUCTURES)
-def test_covariances_of_every_structure_are_those_of_the_densities(kind):
+@pytest.mark.parametrize("options", [*({"covariance_type": kind} for kind in KINDS), *BLOCKS], ids=str)
+def test_covariances_of_every_structure_are_those_of_the_densities(options):
     X = two_groups(60, 3)
-    model = fitted(X, covariance_type=kind)
+    model = fitted(X, **options)
     centred = X[:, None] - model.means_
     S = component_covariances(model)
     distances = np.einsum("nki,kij,nkj->nk", centred, np.linalg.inv(S), centred)
@@ -143,6 +141,19 @@ def test_names_come_from_the_frame_without_a_warning():
     frame = load_crabs(as_frame=True).data
     figure = plot_mixture(fitted(frame), frame)
     assert {ax.get_xlabel() for ax in figure.axes} == {"", *frame.columns}
+
+
+def test_rows_of_noise_are_crosses_and_the_legend_says_how_many():
+    X = two_groups(200, 2)
+    X[:10] = np.random.default_rng(1).uniform(-40, 40, (10, 2))
+    model = fitted(X, noise="estimate")
+    figure = plot_mixture(model, X)
+    crosses = figure.axes[-1].collections[0]
+    assert len(crosses.get_offsets()) == (model.predict(X) == -1).sum() > 0
+    assert not crosses.get_paths()[0].codes.tolist().count(79)  # open: no polygon is closed
+    texts = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert f"noise: {model.noise_weight_:.3g}" in texts
+    assert "mixture without noise" in texts
 
 
 def test_given_labels_colour_the_rows_and_negative_ones_are_drawn_too():

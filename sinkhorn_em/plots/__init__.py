@@ -6,12 +6,21 @@ with them and components are numbered, so that a figure survives a black-and-whi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ._typing import Floats, Integers
+from .._typing import Floats, Integers
+from .geometry import (
+    centres,
+    component_covariances,
+    component_densities,
+    ellipse,
+    ellipse_radii,
+    has_counts,
+    informative_features,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,19 +30,12 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#4
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 LINES = ("-", "--", "-.", ":")
 GREY = "#9A9A9A"
+MIXTURE: Any = (0, (4, 1.5))  # dashes of the sum of the components
 INK = "#222222"
-RADII = (1.0, 2.0)  # of the ellipses, in standard deviations
+JITTER = 0.25  # counts are moved at most by it in pair plots, so that equal rows do not hide each other
 BINS = (12, 60)  # fewest and most of a histogram; between them Freedman and Diaconis decide
 GRID = 400  # points of a density curve
 INCHES = 2.3  # side of one panel of a pair plot
-
-
-class Ellipse(NamedTuple):
-    """An ellipse in the plane."""
-
-    centre: Floats  # (2,)
-    half_axes: Floats  # (2,) the longer one first
-    angle: float  # of the longer one to the first coordinate, degrees in [0, 180)
 
 
 class Drawing(NamedTuple):
@@ -43,8 +45,12 @@ class Drawing(NamedTuple):
     labels: Integers  # (m,) component of each, negative: none
     columns: Floats  # (n, d) all rows, for the histograms
     weights: Floats  # (K,)
+    noise: float | None  # weight of the noise
     means: Floats  # (K, d)
-    covariances: Floats  # (K, d, d)
+    covariances: Floats | None  # (K, d, d)
+    radii: Floats  # (K, 2) of the ellipses
+    densities: Callable[[int, Floats], Floats | None]  # w_k f_k of drawn feature j at t (m,), (m, K)
+    counts: bool
     names: list[str]  # (d,)
 
 
@@ -66,12 +72,14 @@ def plot_mixture(
     max_features: int = 6,
     max_points: int = 5000,
 ) -> Figure:
-    """Draw the rows of X (n, d), coloured by component, and the components of a fitted Gaussian mixture.
+    """Draw the rows of X (n, d), coloured by component, and the components of a fitted mixture of any family.
 
-    Below the diagonal: pairs of features, with the ellipses of the components at 1 and 2 standard deviations
-    (they hold 39 % and 86 % of a Gaussian in the plane), numbered at their centres. On the diagonal: the
-    histogram of one feature, the marginal densities w_k f_k of the components, and their sum. One feature
-    gives that one panel.
+    Below the diagonal: pairs of features, with ellipses that hold 39 % and 86 % of a component in the plane
+    (1 and 2 standard deviations of a Gaussian), numbered at their centres. In the product form, whose contours
+    are no ellipses, they are at radius 1 and 2 of the scale matrix; families without a scale matrix have none.
+    On the diagonal: the histogram of one feature, the marginal densities w_k f_k of the components, and their
+    sum, noise left out. A multinomial, and a family of your own, have no such curves. One feature gives that
+    one panel. Rows of noise are small grey crosses; counts are moved a little, at random, in pairs.
 
     Parameters
     ----------
@@ -79,7 +87,7 @@ def plot_mixture(
         Has ``weights_``, ``means_``, ``covariances_`` and ``covariance_type``; scikit-learn's will do.
     X : array or DataFrame (n, d)
     labels : array (n,) of int, optional
-        Group of every row, instead of ``model.predict(X)``; rows of negative label are drawn in grey.
+        Group of every row, instead of ``model.predict(X)``; rows of negative label are drawn as noise.
     feature_names : sequence of d str, optional
         Default: the columns of a DataFrame, else the names that the model was fitted with.
     max_features : int, default 6
@@ -152,42 +160,12 @@ def plot_bounds(models: Mapping[str, Any]) -> Figure:
     return figure
 
 
-def component_covariances(model: Any) -> Floats:
-    """Covariances of all components as matrices, (K, d, d), whatever the ``covariance_type``."""
-    K, d = np.shape(model.means_)
-    values, kind = np.asarray(model.covariances_, float), model.covariance_type
-    if kind in ("full", "tied"):
-        return np.broadcast_to(values, (K, d, d))
-    if kind in ("diag", "tied_diag"):
-        variances = np.broadcast_to(values, (K, d))
-    elif kind in ("spherical", "tied_spherical"):
-        variances = np.repeat(np.broadcast_to(values, (K,))[:, None], d, axis=1)
-    else:
-        raise ValueError(f"covariance_type is {kind!r}; its covariances are not known to this function")
-    return variances[:, :, None] * np.eye(d)
-
-
-def ellipse(mean: Floats, covariance: Floats, radius: float = 1.0) -> Ellipse:
-    """The points at Mahalanobis distance ``radius`` from the mean: half axes radius * sqrt(eigenvalues)."""
-    eigenvalues, U = np.linalg.eigh(np.asarray(covariance, float))
-    half_axes = radius * np.sqrt(np.maximum(eigenvalues[::-1], 0.0))
-    angle = float(np.degrees(np.arctan2(U[1, 1], U[0, 1])) % 180.0)
-    return Ellipse(np.asarray(mean, float), half_axes, angle)
-
-
-def informative_features(weights: Floats, means: Floats, covariances: Floats, size: int) -> Integers:
-    """The ``size`` features whose variance lies between components by the largest share, most first."""
-    between = weights @ (means - weights @ means) ** 2
-    within = weights @ np.einsum("kjj->kj", covariances)
-    total = between + within
-    share = np.where(total > 0, between / np.where(total > 0, total, 1.0), 0.0)
-    return np.argsort(-share, kind="stable")[:size]
-
-
 def _prepare(
     model: Any, X: Any, labels: Any, feature_names: Any, max_features: int, max_points: int
 ) -> tuple[Drawing, str]:
     """Check, choose features and rows, and say in a title what was left out."""
+    if not hasattr(model, "means_"):
+        raise ValueError("model has no means_; only a fitted mixture that has them can be drawn")
     n, d = X.shape if hasattr(X, "shape") and len(X.shape) == 2 else np.atleast_2d(np.asarray(X)).shape
     if d != model.means_.shape[1]:
         raise ValueError(f"X has {d} features; the model was fitted to {model.means_.shape[1]}")
@@ -197,18 +175,29 @@ def _prepare(
         rows = np.sort(np.random.default_rng(0).choice(n, max_points, replace=False))
     drawn = X.iloc[rows] if hasattr(X, "iloc") else np.asarray(X)[rows]
     group = model.predict(drawn) if labels is None else _check_labels(labels, n)[rows]
-    weights, means = np.asarray(model.weights_, float), np.asarray(model.means_, float)
-    covariances = component_covariances(model)
-    keep = np.arange(d) if d <= max_features else informative_features(weights, means, covariances, max_features)
+    weights, means, covariances = np.asarray(model.weights_, float), centres(model, X), component_covariances(model)
+    within = np.diag(np.var(np.asarray(X, float), axis=0))[None] if covariances is None else covariances
+    keep = np.arange(d) if d <= max_features else informative_features(weights, means, within, max_features)
     columns = np.asarray(X.iloc[:, keep] if hasattr(X, "iloc") else np.asarray(X)[:, keep], float)
     title = f"{len(weights)} components, {n} rows"
     if n > max_points:
         title += f" ({max_points} of them drawn)"
     if d > max_features:
         title += f"; {max_features} of {d} features, those that differ most between components"
-    chosen = [names[j] for j in keep]
-    inner = covariances[:, keep[:, None], keep]
-    return Drawing(columns[rows], group, columns, weights, means[:, keep], inner, chosen), title
+    drawing = Drawing(
+        columns[rows],
+        group,
+        columns,
+        weights,
+        getattr(model, "noise_weight_", None),
+        means[:, keep],
+        None if covariances is None else covariances[:, keep[:, None], keep],
+        ellipse_radii(model),
+        lambda j, t: component_densities(model, int(keep[j]), t),
+        has_counts(model),
+        [names[j] for j in keep],
+    )
+    return drawing, title
 
 
 def _names(model: Any, X: Any, feature_names: Sequence[str] | None, d: int) -> list[str]:
@@ -233,16 +222,21 @@ def _check_labels(labels: Any, n: int) -> Integers:
 def _draw_marginal(ax: Axes, drawing: Drawing, j: int) -> None:
     """Histogram of feature j with the densities of the components and of the mixture."""
     x = drawing.columns[:, j]
-    low, high = _limits(x)
-    ax.hist(x, bins=_bins(x), density=True, color="#E4E4E4", edgecolor="white", linewidth=0.4)
-    means, scales = drawing.means[:, j], np.sqrt(drawing.covariances[:, j, j])
-    peaks = (means + np.linspace(-3, 3, 25)[:, None] * scales).ravel()  # a narrow component is not missed
-    t = np.sort(np.concatenate([np.linspace(low, high, GRID), peaks[(peaks > low) & (peaks < high)]]))
-    z = (t[:, None] - means) / scales  # (len(t), K)
-    densities = drawing.weights * np.exp(-0.5 * z**2) / (np.sqrt(2 * np.pi) * scales)
-    for k, density in enumerate(densities.T):
-        ax.plot(t, density, color=_colour(k), linewidth=1.3, linestyle=_line(k))
-    ax.plot(t, densities.sum(axis=1), color=INK, linewidth=1.0, linestyle=(0, (4, 1.5)))
+    low, high = _limits(x, drawing.counts)
+    ax.hist(x, bins=_bins(x, drawing.counts), density=True, color="#E4E4E4", edgecolor="white", linewidth=0.4)
+    t = np.linspace(low, high, GRID)
+    if drawing.counts:
+        t = np.unique(np.round(np.linspace(x.min(), x.max(), GRID)))
+    elif drawing.covariances is not None:
+        scales = np.sqrt(drawing.covariances[:, j, j])
+        peaks = (drawing.means[:, j] + np.linspace(-3, 3, 25)[:, None] * scales).ravel()  # narrow ones are not missed
+        t = np.sort(np.concatenate([t, peaks[(peaks > low) & (peaks < high)]]))
+    densities = drawing.densities(j, t)
+    if densities is not None:
+        points: dict[str, Any] = {"marker": ".", "markersize": 4} if drawing.counts and len(t) < GRID / 4 else {}
+        for k, density in enumerate(densities.T):
+            ax.plot(t, density, color=_colour(k), linewidth=1.3, linestyle=_line(k), **points)
+        ax.plot(t, densities.sum(axis=1), color=INK, linewidth=1.0, linestyle=MIXTURE)
     ax.set_xlim(low, high)
     ax.set_yticks([])
     _open(ax)
@@ -252,43 +246,57 @@ def _draw_marginal(ax: Axes, drawing: Drawing, j: int) -> None:
 def _draw_pair(ax: Axes, drawing: Drawing, i: int, j: int) -> None:
     """Rows and ellipses in the plane of feature j (across) and feature i (up)."""
     pair = np.array([j, i])
-    size = float(np.clip(6000 / max(len(drawing.X), 1), 2, 18))
+    X = drawing.X[:, pair]
+    if drawing.counts:
+        X = X + np.random.default_rng(0).uniform(-JITTER, JITTER, X.shape)
+    size = float(np.clip(6000 / max(len(X), 1), 2, 18))
     for k in np.unique(drawing.labels):
-        x, y = drawing.X[drawing.labels == k][:, pair].T
-        many = len(drawing.X) > 2000  # a vector graphic of so many points is slow to show
-        ax.scatter(x, y, size, _colour(k), marker=_marker(k), alpha=0.55, linewidths=0, rasterized=many)
+        x, y = X[drawing.labels == k].T
+        many = len(X) > 2000  # a vector graphic of so many points is slow to show
+        look: dict[str, Any] = {"alpha": 0.55, "linewidths": 0} if k >= 0 else {"alpha": 0.9, "linewidths": 0.8}
+        ax.scatter(x, y, size, _colour(k), marker=_marker(k), rasterized=many, **look)
     for k in np.flatnonzero(drawing.weights > 0).tolist():
-        _draw_component(ax, k, drawing.means[k][pair], drawing.covariances[k][np.ix_(pair, pair)])
-    ax.set_ylim(*_limits(drawing.columns[:, i]))
+        if drawing.covariances is not None:
+            _draw_ellipses(ax, k, drawing.means[k][pair], drawing.covariances[k][np.ix_(pair, pair)], drawing.radii[k])
+        _number(ax, k, drawing.means[k][pair])
+    ax.set_ylim(*_limits(drawing.columns[:, i], drawing.counts))
     _open(ax)
 
 
-def _draw_component(ax: Axes, k: int, mean: Floats, covariance: Floats) -> None:
-    """Ellipses of component k, and its number at the centre."""
+def _draw_ellipses(ax: Axes, k: int, mean: Floats, covariance: Floats, radii: Floats) -> None:
+    """Ellipses of component k."""
     from matplotlib import patches
+
+    for number, radius in enumerate(radii.tolist()):
+        shape = ellipse(mean, covariance, radius)
+        a, b = shape.half_axes
+        look = {"linewidth": (1.6, 1.1)[number], "linestyle": ("-", "--")[number]}
+        ax.add_patch(
+            patches.Ellipse(tuple(mean), 2 * a, 2 * b, angle=shape.angle, fill=False, edgecolor=_colour(k), **look)
+        )
+
+
+def _number(ax: Axes, k: int, centre: Floats) -> None:
+    """The number of component k at its centre."""
     from matplotlib.patheffects import withStroke
 
-    for radius in RADII:
-        shape = ellipse(mean, covariance, radius)
-        (x, y), (a, b) = shape.centre, shape.half_axes
-        style = "-" if radius == min(RADII) else "--"
-        look = {"fill": False, "edgecolor": _colour(k), "linewidth": 1.6 / radius**0.5, "linestyle": style}
-        ax.add_patch(patches.Ellipse((x, y), 2 * a, 2 * b, angle=shape.angle, **look))
     halo = [withStroke(linewidth=2, foreground="white")]
-    look = {"ha": "center", "va": "center", "fontsize": "small", "fontweight": "bold", "clip_on": True}
-    ax.text(x, y, str(k), color=_colour(k), path_effects=halo, **look)
+    look: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": "small", "fontweight": "bold", "clip_on": True}
+    ax.text(centre[0], centre[1], str(k), color=_colour(k), path_effects=halo, **look)
 
 
-def _bins(x: Floats) -> int:
-    """Number of bins by Freedman and Diaconis, kept in BINS whatever the outliers."""
+def _bins(x: Floats, counts: bool) -> Any:
+    """Bins by Freedman and Diaconis, kept in BINS whatever the outliers; one for every count if they are few."""
+    if counts and np.ptp(x) < BINS[1]:
+        return np.arange(x.min(), x.max() + 2) - 0.5
     first, third = np.percentile(x, [25, 75])
     width = 2 * (third - first) / len(x) ** (1 / 3)
     return int(np.clip(np.ptp(x) / width, *BINS)) if width > 0 else BINS[0]
 
 
-def _limits(x: Floats) -> tuple[float, float]:
+def _limits(x: Floats, counts: bool) -> tuple[float, float]:
     low, high = float(x.min()), float(x.max())
-    room = 0.04 * (high - low) or 0.5
+    room = max(0.04 * (high - low) or 0.5, 0.6 * counts)
     return low - room, high + room
 
 
@@ -316,7 +324,12 @@ def _draw_legend(figure: Figure, axes: Any, drawing: Drawing) -> None:
     for k, weight in enumerate(drawing.weights):
         look: dict[str, Any] = {"marker": _marker(k), "linestyle": ""} if d > 1 else {"linestyle": _line(k)}
         handles.append(Line2D([], [], color=_colour(k), label=f"{k}: {weight:.3g}", **look))
-    handles.append(Line2D([], [], color=INK, linewidth=1.0, linestyle=(0, (4, 1.5)), label="mixture"))
+    noisy = drawing.noise is not None
+    if noisy or (drawing.labels < 0).any():
+        label = f"noise: {drawing.noise:.3g}" if noisy else "noise"
+        handles.append(Line2D([], [], color=GREY, marker=_marker(-1), linestyle="", markersize=4, label=label))
+    sum_of = "mixture without noise" if noisy else "mixture"
+    handles.append(Line2D([], [], color=INK, linewidth=1.0, linestyle=MIXTURE, label=sum_of))
     options: dict[str, Any] = {
         "handles": handles,
         "title": "component: weight",
@@ -339,7 +352,7 @@ def _colour(k: int) -> str:
 
 
 def _marker(k: int) -> str:
-    return "." if k < 0 else MARKERS[(k + k // len(COLOURS)) % len(MARKERS)]
+    return "x" if k < 0 else MARKERS[(k + k // len(COLOURS)) % len(MARKERS)]
 
 
 def _line(k: int) -> str:
