@@ -203,6 +203,35 @@ def log_normaliser(top, total, m, out):
         out[j] = top[j] + log_positive(t)
 
 
+@exact
+def _affine_log1p(x, scale, factor, shift):
+    """x = shift + factor log(1 + scale x) in place, for scale x >= 0; what 1 + y loses of y is put back."""
+    for j in range(x.shape[0]):
+        y = scale * x[j]
+        u = 1.0 + y
+        x[j] = shift + factor * (log_positive(u) + (y - (u - 1.0)) / u)
+
+
+@exact
+def _exp_nonpositive(x):
+    for j in range(x.shape[0]):
+        x[j] = exp_nonpositive(x[j])
+
+
+def affine_log1p(A: Any, scale: Any, factor: Any, shift: Any) -> None:
+    """A = shift + factor log(1 + scale A) in place, A (..., m); the numbers have one value for each row, (..., 1), or one for all."""
+    rows = A.shape[:-1]
+    scale, factor, shift = (np.broadcast_to(value, (*rows, 1))[..., 0] for value in (scale, factor, shift))
+    for row in np.ndindex(rows):
+        _affine_log1p(A[row], scale[row], factor[row], shift[row])
+
+
+def exp_in_place(A: Any) -> None:
+    """A = exp(A) in place for A (..., m) <= 0: several times as fast as NumPy where it has no vectorised exponential."""
+    for row in np.ndindex(A.shape[:-1]):
+        _exp_nonpositive(A[row])
+
+
 @cache
 def _pool(n_threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(n_threads, thread_name_prefix="sinkhorn_em")

@@ -45,6 +45,9 @@ class Constraints(NamedTuple):
     rows: float = 1.0  # total frequency: one row has the mass 1 / rows
 
 
+FREE = Constraints()
+
+
 def locate(constraints: Constraints, target: Floats, weight: Floats, factors: Floats) -> tuple[Floats, Floats]:
     """The locations that are best under prior and smooth part, and the curvature along the way there.
 

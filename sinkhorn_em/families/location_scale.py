@@ -55,7 +55,7 @@ class LocationScale(Family):
     generator: Generator
     structure: Structure
     regularisation: Regularisation
-    constraints: Constraints = Constraints()
+    constraints: Constraints = rules.FREE
 
     @property
     def coordinates(self) -> str:  # type: ignore[override]

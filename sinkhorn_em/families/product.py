@@ -32,9 +32,8 @@ class Product(LocationScale):
         return np.square(z, out=z)
 
     def log_density(self, X: Floats, params: LocationScaleParameters, out: Floats | None = None) -> Floats:
-        K, d = params.means.shape
         if out is None:
-            out = np.empty((K, len(X))).T
+            out = np.empty((len(params.means), len(X))).T
         shape, log_det = self.columns(params), params.covariances.log_det[:, None]
 
         def density(start: int, stop: int, piece: Floats) -> None:

@@ -156,7 +156,7 @@ def test_axes_of_very_different_scale_cost_no_digits(name):
 @pytest.mark.parametrize("virtual", [0, 1])
 def test_the_statistics_are_the_moments_of_the_plan(name, virtual):
     X, rows_plan, params = rows(), plan(virtual=virtual), parameters(name)
-    mass, weight, coincident, first, second = family(name).statistics(X, rows_plan, params)
+    mass, _, _, first, second = family(name).statistics(X, rows_plan, params)
     P = rows_plan.matrix
     assert mass == pytest.approx(P.sum(axis=0), abs=1e-14)
     for k in range(K):

@@ -209,7 +209,7 @@ def test_a_component_whose_weight_is_prescribed_as_0_is_no_surprise():
 
 def test_a_warm_start_of_another_structure_is_refused():
     model = GaussianMixture(2, covariance_type="tied", warm_start=True, random_state=0).fit(IRIS[:, :2])
-    with pytest.raises(ValueError, match="warm_start: the last fit has .*covariance_type"):
+    with pytest.raises(ValueError, match=r"warm_start: the last fit has .*covariance_type"):
         model.set_params(covariance_type="diag").fit(IRIS[:, :2])
 
 

@@ -15,7 +15,7 @@ from scipy.special import gammaln
 
 from ..._typing import Floats
 
-SMALLEST_RADIUS = 1e-12  # below it tanh(r)/r is 1 to the last digit
+SMALLEST_RADIUS = 1e-6  # below it tanh(r)/r is 1 to twelve digits; (1 - e^-r)/r has ten left there
 
 
 class Cusp(NamedTuple):
@@ -67,7 +67,10 @@ class Generator(ABC):
         return False
 
     def shape_sums(self, P: Floats, q: Floats, d: int, *shape: Floats) -> list[Floats]:
-        """Sums over the last axis, under the plan P, of the functions of q that `maximise_shape` needs."""
+        """Sums over the last axis, under the plan P, of the functions of q that `maximise_shape` needs.
+
+        ``q`` may be overwritten.
+        """
         raise NotImplementedError
 
     def maximise_shape(self, mass: Floats, sums: list[Floats], d: int, *shape: Floats) -> tuple[Floats, ...]:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import expit, ndtr
 
+from ..._compiled import affine_log1p, exp_in_place
 from ..._typing import Floats
 from .base import Generator, pooled_where, positive_choice
 
@@ -38,14 +39,20 @@ class ContaminatedGaussian(Generator):
 
     def log_density(self, q: Floats, d: int, *shape: Floats) -> None:
         alpha, eta = shape
-        bad = self._log_odds(q, d, alpha, eta)
+        odds = self._log_odds(q, d, alpha, eta)
+        tail = -np.abs(odds)
+        exp_in_place(tail)
+        affine_log1p(tail, 1.0, 1.0, np.log1p(-alpha) - 0.5 * d * math.log(2 * math.pi))
+        tail += np.maximum(odds, 0.0, out=odds)  # log(1 + e^odds)
         q *= -0.5
-        q += np.logaddexp(0.0, bad)
-        q += np.log1p(-alpha) - 0.5 * d * math.log(2 * math.pi)
+        q += tail
 
     def weight(self, q: Floats, d: int, *shape: Floats) -> Floats:
         alpha, eta = shape
-        return 1 - (1 - 1 / eta) * expit(self._log_odds(q, d, alpha, eta))
+        w = _sigmoid(self._log_odds(q, d, alpha, eta))
+        w *= 1 / eta - 1
+        w += 1
+        return w
 
     def draw(self, n: int, d: int, rng: np.random.Generator, *shape: float) -> Floats:
         alpha, eta = shape
@@ -75,7 +82,7 @@ class ContaminatedGaussian(Generator):
         return isinstance(self.contamination, str) or isinstance(self.inflation, str)
 
     def shape_sums(self, P: Floats, q: Floats, d: int, *shape: Floats) -> list[Floats]:
-        bad = P * expit(self._log_odds(q, d, *shape))
+        bad = P * _sigmoid(self._log_odds(q, d, *shape))
         return [bad.sum(axis=-1), (bad * q).sum(axis=-1)]
 
     def maximise_shape(self, mass: Floats, sums: list[Floats], d: int, *shape: Floats) -> tuple[Floats, ...]:
@@ -100,3 +107,10 @@ class ContaminatedGaussian(Generator):
     def _log_odds(self, q: Floats, d: int, alpha: Floats, eta: Floats) -> Floats:
         """log posterior odds of being a bad row."""
         return np.log(alpha) - np.log1p(-alpha) - 0.5 * d * np.log(eta) + 0.5 * (1 - 1 / eta) * q
+
+
+def _sigmoid(x: Floats) -> Floats:
+    """1/(1 + e^-x)."""
+    e = -np.abs(x)
+    exp_in_place(e)
+    return np.where(x > 0, 1.0, e) / (1 + e)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import gammaln, zeta
 
+from ..._compiled import affine_log1p, exp_in_place
 from ..._typing import Floats
 from .base import SMALLEST_RADIUS, Generator, log_sphere, rejected_gamma, spread
 
@@ -24,14 +25,18 @@ class HyperbolicSecant(Generator):
     def log_density(self, q: Floats, d: int, *shape: Floats) -> None:
         r = np.sqrt(q, out=q)
         r *= math.pi / 2
-        tail = np.exp(-2 * r)
-        r += np.log1p(tail, out=tail)
-        np.negative(r, out=r)
-        r -= _log_integral(d)
+        tail = -2 * r
+        exp_in_place(tail)
+        affine_log1p(tail, 1.0, -1.0, -_log_integral(d))
+        np.subtract(tail, r, out=r)
 
     def weight(self, q: Floats, d: int, *shape: Floats) -> Floats:
         r = np.maximum(np.sqrt(q), SMALLEST_RADIUS)
-        return math.pi / 2 * np.tanh(math.pi / 2 * r) / r
+        e = -math.pi * r
+        exp_in_place(e)
+        r *= 1 + e
+        e -= 1
+        return np.divide(e, r, out=e) * (-math.pi / 2)
 
     def draw(self, n: int, d: int, rng: np.random.Generator, *shape: float) -> Floats:
         radius = rejected_gamma(n, d, rng, lambda r: 1 / (1 + np.exp(-2 * r)))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, gammaln, zeta
 
+from ..._compiled import affine_log1p, exp_in_place
 from ..._typing import Floats
 from .base import SMALLEST_RADIUS, Generator, log_sphere, rejected_gamma, spread
 
@@ -22,16 +23,17 @@ class Logistic(Generator):
 
     def log_density(self, q: Floats, d: int, *shape: Floats) -> None:
         r = np.sqrt(q, out=q)
-        tail = np.exp(-r)
-        np.log1p(tail, out=tail)
-        tail *= 2
-        r += tail
-        np.negative(r, out=r)
-        r -= _log_integral(d)
+        tail = -r
+        exp_in_place(tail)
+        affine_log1p(tail, 1.0, -2.0, -_log_integral(d))
+        np.subtract(tail, r, out=r)
 
     def weight(self, q: Floats, d: int, *shape: Floats) -> Floats:
         r = np.maximum(np.sqrt(q), SMALLEST_RADIUS)
-        return np.tanh(r / 2) / r
+        e = -r
+        exp_in_place(e)
+        r *= 1 + e
+        return np.divide(1 - e, r, out=r)
 
     def draw(self, n: int, d: int, rng: np.random.Generator, *shape: float) -> Floats:
         return spread(rejected_gamma(n, d, rng, lambda r: 1 / (1 + np.exp(-r)) ** 2), d, rng)

@@ -19,6 +19,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import gammaln, stdtr
 
+from ..._compiled import affine_log1p
 from ..._typing import Floats
 from .base import Generator, pooled_where, positive_choice
 
@@ -46,14 +47,13 @@ class StudentT(Generator):
 
     def log_density(self, q: Floats, d: int, *shape: Floats) -> None:
         (df,) = shape
-        q /= df
-        np.log1p(q, out=q)
-        q *= -(df + d) / 2
-        q += gammaln((df + d) / 2) - gammaln(df / 2) - d / 2 * np.log(math.pi * df)
+        constant = gammaln((df + d) / 2) - gammaln(df / 2) - d / 2 * np.log(math.pi * df)
+        affine_log1p(q, 1 / df, -(df + d) / 2, constant)
 
     def weight(self, q: Floats, d: int, *shape: Floats) -> Floats:
         (df,) = shape
-        return (df + d) / (df + q)
+        w = q + df
+        return np.divide(df + d, w, out=w)
 
     def draw(self, n: int, d: int, rng: np.random.Generator, *shape: float) -> Floats:
         (df,) = shape
@@ -76,9 +76,10 @@ class StudentT(Generator):
         return isinstance(self.df, str)
 
     def shape_sums(self, P: Floats, q: Floats, d: int, *shape: Floats) -> list[Floats]:
-        ratio = q / shape[0]
-        B = 1 / (1 + ratio)
-        return [(P * term).sum(axis=-1) for term in (np.log1p(ratio), B, B * B, B * B * B)]
+        (df,) = shape
+        B = 1 / (1 + q / df)
+        affine_log1p(q, 1 / df, 1.0, 0.0)
+        return [(P * term).sum(axis=-1) for term in (q, B, B * B, B * B * B)]
 
     def maximise_shape(self, mass: Floats, sums: list[Floats], d: int, *shape: Floats) -> tuple[Floats, ...]:
         (df,) = shape
