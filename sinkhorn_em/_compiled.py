@@ -219,7 +219,7 @@ def _exp_nonpositive(x):
 
 
 def affine_log1p(A: Any, scale: Any, factor: Any, shift: Any) -> None:
-    """A = shift + factor log(1 + scale A) in place, A (..., m); the numbers have one value for each row, (..., 1), or one for all."""
+    """A = shift + factor log(1 + scale A) in place, A (..., m) >= 0; one number for each row, (..., 1), or one for all."""
     rows = A.shape[:-1]
     scale, factor, shift = (np.broadcast_to(value, (*rows, 1))[..., 0] for value in (scale, factor, shift))
     for row in np.ndindex(rows):

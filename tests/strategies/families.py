@@ -1,4 +1,4 @@
-"""Rows for every registered family, and the estimator that fits them: a new family is tested once it has a line here or needs none."""
+"""Rows for every registered family, and the estimator that fits them."""
 
 import numpy as np
 
