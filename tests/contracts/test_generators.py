@@ -98,7 +98,7 @@ def test_the_weight_never_rises_so_the_tangent_of_h_is_below_it(case):
     for i in range(0, 400, 20):
         tangent = values[i] - w[i] / 2 * (q - q[i])
         # rounding of the two terms of the tangent, and the ten digits of the weights
-            assert (tangent <= values + 1e-9 * (1 + np.abs(tangent)) + 4 * EPS * abs(values[i])).all()
+        assert (tangent <= values + 1e-9 * (1 + np.abs(tangent)) + 4 * EPS * abs(values[i])).all()
 
 
 def test_beyond_power_two_the_weight_rises_and_a_step_can_lower_the_likelihood():
