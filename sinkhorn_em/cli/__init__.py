@@ -1,4 +1,4 @@
-"""The command ``sinkhorn-em``: fit a Gaussian mixture to a table and say what was found."""
+"""The command ``sinkhorn-em``: fit a mixture to a table and say what was found."""
 
 from .command import app
 

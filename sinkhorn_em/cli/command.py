@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 import time
 import warnings
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,10 +16,12 @@ import numpy as np
 import typer
 from sklearn.metrics import adjusted_rand_score
 
-from .. import GaussianMixture, __version__
-from ..families.covariances import STRUCTURES
+from .. import __version__
+from ..families import FAMILIES
 from ..initialisation import METHODS
+from ..mixture.base import BaseMixture
 from . import messages
+from .models import COVARIANCES, build, tiny
 from .report import Outputs, Result, summary
 from .tables import Table, read_table
 
@@ -47,10 +48,17 @@ Columns = Annotated[
     str | None,
     typer.Option(help="Features, as A,B,...; of .npy by number from 0. Without: all numeric columns."),
 ]
-Covariance = Annotated[str, typer.Option(help=f"One of {', '.join(STRUCTURES)}.")]
+Family = Annotated[str, typer.Option(help=f"Of the components: one of {', '.join(FAMILIES)}.")]
+Df = Annotated[str | None, typer.Option("--df", help="Of student_t: common, component (both estimated), or a number.")]
+Covariance = Annotated[str, typer.Option(help=f"One of {', '.join(COVARIANCES)}.")]
 Tau = Annotated[float, typer.Option(help="1: Sinkhorn-EM; 0: EM; between them: KL-relaxed.")]
 Weights = Annotated[str, typer.Option(help="learned, uniform, or numbers, one per component: .25,.25,.5")]
 Trim = Annotated[float, typer.Option(help="Share of the rows, the worst fitted, that is left out.")]
+Noise = Annotated[str | None, typer.Option(help="Uniform noise: estimate, or its share of the rows, such as .05.")]
+Prior = Annotated[str | None, typer.Option(help="mclust: its prior; no component collapses.")]
+Known = Annotated[
+    str | None, typer.Option(help="Column of known groups, empty where not known; each gets a component.")
+]
 Init = Annotated[str, typer.Option(help=f"Starts: one of {', '.join(METHODS)}.")]
 NInit = Annotated[int, typer.Option(help="Number of starts; the best fit is kept.")]
 Seed = Annotated[int, typer.Option(help="Seed of the starts.")]
@@ -60,8 +68,11 @@ RegCovar = Annotated[float | None, typer.Option(help="Added to variances, in squ
 Compare = Annotated[str | None, typer.Option(help="em: fit EM too, from the same starts.")]
 Truth = Annotated[str | None, typer.Option(help="Columns, as A,B,..., that together name the known group.")]
 Plot = Annotated[Path | None, typer.Option(help="Draw the fit: .png, .pdf or .svg.")]
-Output = Annotated[Path | None, typer.Option(help="Write the fit as JSON; GaussianMixture.load reads it.")]
-Labels = Annotated[Path | None, typer.Option(help="Write row, label and posterior probability as CSV.")]
+Output = Annotated[
+    Path | None,
+    typer.Option(help="Write the fit as JSON; `load` of its class reads it."),
+]
+Labels = Annotated[Path | None, typer.Option(help="Write row, label (noise: -1) and posterior probability as CSV.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print warnings and errors only.")]
 
 
@@ -75,10 +86,15 @@ def fit(
     file: File,
     components: Components,
     columns: Columns = None,
+    family: Family = "gaussian",
+    df: Df = None,
     covariance: Covariance = "full",
     tau: Tau = 1.0,
     weights: Weights = "learned",
     trim: Trim = 0.0,
+    noise: Noise = None,
+    prior: Prior = None,
+    known: Known = None,
     init: Init = "kmeans",
     n_init: NInit = 1,
     seed: Seed = 0,
@@ -92,13 +108,13 @@ def fit(
     labels: Labels = None,
     quiet: Quiet = False,
 ) -> None:
-    """Fit a Gaussian mixture to the rows of FILE, and print what was found."""
+    """Fit a mixture to the rows of FILE, and print what was found."""
     options: dict[str, Any] = {
         "n_components": components,
-        "covariance_type": _choice("--covariance", covariance, STRUCTURES),
+        "covariance_type": covariance,
         "weights": _weights(weights),
         "trim": trim,
-        "init_params": _choice("--init", init, METHODS),
+        "init_params": messages.choice("--init", init, METHODS),
         "n_init": n_init,
         "random_state": seed,
         "tol": tol,
@@ -110,9 +126,10 @@ def fit(
         messages.fail(f"--seed is {seed}; it must be an integer from 0 to 2^32 - 1")
     outputs = Outputs(plot, output, labels)
     outputs.check(file)
-    table = read_table(file, columns, truth, _silent if quiet else messages.note)
+    models = [build(family, df, noise, prior, {**options, "tau": value}) for value in taus]
+    table = read_table(file, columns, truth, known, _silent if quiet else messages.note)
     _check_size(components, table, file)
-    results = [_fit(GaussianMixture(tau=value, **options), table, quiet) for value in taus]
+    results = [_fit(model, table, quiet) for model in models]
     if not quiet:
         typer.echo(summary(file, table, results, truth))
     outputs.write(results[0], table)
@@ -120,12 +137,6 @@ def fit(
 
 def _silent(message: str) -> None:
     pass
-
-
-def _choice(option: str, value: str, choices: Iterable[str]) -> str:
-    if value not in choices:
-        messages.fail(f"{option} is {value!r}; it must be one of {', '.join(choices)}")
-    return value
 
 
 def _weights(text: str) -> Any:
@@ -141,7 +152,7 @@ def _taus(tau: float, compare: str | None) -> list[float]:
     """tau of every fit: the one asked for, and 0, which is EM, to compare with."""
     if compare is None:
         return [tau]
-    _choice("--compare", compare, ("em",))
+    messages.choice("--compare", compare, ("em",))
     if tau == 0:
         messages.fail("--compare em with --tau 0 compares EM with itself; raise --tau (1 is Sinkhorn-EM)")
     return [tau, 0.0]
@@ -151,12 +162,16 @@ def _check_size(components: int, table: Table, file: Path) -> None:
     n = len(table.X)
     if components > n:
         messages.fail(f"--components is {components}, but {file} has {n} rows; there must be a row for each")
+    if table.known is not None and components < len(table.known.names):
+        names = ", ".join(table.known.names)
+        messages.fail(f"--components is {components}, but --known has the groups {names}; there must be one for each")
 
 
-def _fit(model: GaussianMixture, table: Table, quiet: bool) -> Result:
+def _fit(model: BaseMixture, table: Table, quiet: bool) -> Result:
     """Fit, print the warnings, and measure."""
     X, n = table.X, len(table.X)
     name = "EM" if model.tau == 0 else "Sinkhorn-EM"
+    known = {} if table.known is None else {"labels": table.known.labels}
     model.verbose = int(not quiet and sys.stderr.isatty() and n * model.n_components > LONG)
     with warnings.catch_warnings(record=True) as caught:
         _show_to_users()
@@ -164,7 +179,7 @@ def _fit(model: GaussianMixture, table: Table, quiet: bool) -> Result:
             _load_kernels(model)
             caught.clear()
             start = time.perf_counter()
-            model.fit(X)
+            model.fit(X, **known)
             seconds = time.perf_counter() - start
         except ValueError as error:
             messages.fail(messages.in_options(str(error)))
@@ -174,8 +189,8 @@ def _fit(model: GaussianMixture, table: Table, quiet: bool) -> Result:
     labels = model.predict(X)
     rand = None
     if table.groups is not None:
-        known = table.groups >= 0
-        rand = float(adjusted_rand_score(table.groups[known], labels[known]))
+        compared = table.groups >= 0
+        rand = float(adjusted_rand_score(table.groups[compared], labels[compared]))
     return Result(name, model, labels, model.score(X) * n, model.bic(X), seconds, rand)
 
 
@@ -186,7 +201,6 @@ def _show_to_users() -> None:
         warnings.simplefilter("ignore", category)
 
 
-def _load_kernels(model: GaussianMixture) -> None:
+def _load_kernels(model: BaseMixture) -> None:
     """A tiny fit, so that loading the compiled code is not timed."""
-    X = np.arange(8.0)[:, None] ** 2
-    GaussianMixture(2, covariance_type=model.covariance_type, max_iter=1, random_state=0).fit(X)
+    tiny(model).fit(np.arange(8.0)[:, None] ** 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import NoReturn
 
 import typer
@@ -28,6 +29,13 @@ def fail(message: str) -> NoReturn:
     raise typer.Exit(2)
 
 
+def choice(option: str, value: str, choices: Iterable[str]) -> str:
+    """The value of an option, if it is one of the choices."""
+    if value not in choices:
+        fail(f"{option} is {value!r}; it must be one of {', '.join(choices)}")
+    return value
+
+
 def warn(message: str) -> None:
     typer.echo(f"warning: {_one_line(message)}", err=True)
 
@@ -37,8 +45,10 @@ def note(message: str) -> None:
 
 
 def in_options(message: str) -> str:
-    """A message of the model with its parameters named as options; ``weights`` only where it is one."""
+    """A message of the model with its parameters named as options; everyday words only where they are one."""
     text = re.sub(rf"(?<![\w-])({'|'.join(OPTIONS)})(?!\w)", lambda match: OPTIONS[match[1]], message)
+    text = re.sub(r"^(df|noise|prior)(?=:| is )", r"--\1", text)
+    text = re.sub(r"^labels(?= )", "--known", text)
     return re.sub(r"^weights(?= )|(?<=prescribe the )weights$", "--weights", text)
 
 

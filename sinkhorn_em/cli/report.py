@@ -11,14 +11,17 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from .. import GaussianMixture
 from .._typing import Integers
+from ..mixture.base import BaseMixture
 from ..plots import plot_mixture, require_matplotlib
 from .messages import fail
+from .models import family_name, shape_parameters
 from .tables import Table
 
 PICTURES = (".png", ".pdf", ".svg")
 WIDE = 8  # most features in the printed table
+#: what means_ are, by family; of the others, locations
+MEANS = {"gaussian": "mean", "poisson": "rate", "bernoulli": "probability", "multinomial": "probability"}
 TIE = 0.01  # nats; log-likelihoods closer than this are called equal
 
 
@@ -26,8 +29,8 @@ class Result(NamedTuple):
     """A fit and its measures."""
 
     name: str
-    model: GaussianMixture
-    labels: Integers  # (n,)
+    model: BaseMixture
+    labels: Integers  # (n,) noise: -1
     log_likelihood: float  # total, nats
     bic: float
     seconds: float
@@ -99,7 +102,7 @@ def _write_model(path: Path, result: Result, table: Table) -> None:
 
 def _write_labels(path: Path, result: Result, table: Table) -> None:
     rows = np.arange(len(table.X))
-    probability = result.model.predict_proba(table.X)[rows, result.labels]
+    probability = result.model.predict_proba(table.X)[rows, result.labels]  # noise is the last column
     columns = {"row": rows, "label": result.labels, "probability": probability}
     pd.DataFrame(columns).to_csv(path, index=False)
 
@@ -112,19 +115,23 @@ def summary(file: Path, table: Table, results: Sequence[Result], truth: str | No
     n, d = table.X.shape
     features = "1 feature" if d == 1 else f"{d} features"
     parts = [f"{file}: {n} rows, {features} ({_listed(table.names)})"]
-    parts += [f"{_heading(result)}\n{_components(result, table.names)}" for result in results]
+    parts += [f"{_heading(result, table)}\n{_components(result, table)}" for result in results]
     parts.append(_measures(table, results, truth))
     if len(results) > 1:
         parts.append(_verdict(*results))
     return "\n\n".join(parts)
 
 
-def _heading(result: Result) -> str:
-    model = result.model
+def _heading(result: Result, table: Table) -> str:
+    model, family = result.model, family_name(result.model)
     weights = model.weights if isinstance(model.weights, str) else "prescribed"
     starts = "1 start" if model.n_init == 1 else f"best of {model.n_init} starts"
-    text = f"{result.name}: {model.n_components} components, covariance {model.covariance_type}, "
+    text = f"{result.name}: {model.n_components} components, "
+    text += "" if family == "gaussian" else f"family {family}, "
+    text += f"covariance {model.covariance_type}, " if hasattr(model, "covariances_") else ""
     text += f"weights {weights}, {starts} ({model.init_params}, seed {model.random_state})"
+    text += f", prior {model.prior}" if model.prior else ""
+    text += "" if table.known is None else f", {(table.known.labels >= 0).sum()} rows with a known group"
     return text + (f", {model.trim:.3g} of the rows left out" if model.trim else "")
 
 
@@ -132,15 +139,21 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:WIDE]) + (f", and {len(names) - WIDE} more" if len(names) > WIDE else "")
 
 
-def _components(result: Result, names: Sequence[str]) -> str:
-    """Size, weight and mean of every component."""
-    model = result.model
-    sizes = np.bincount(result.labels, minlength=model.n_components)
-    header = ["component", "size", "weight", *(f"mean {name}" for name in names[:WIDE])]
-    lines = [header]
+def _components(result: Result, table: Table) -> str:
+    """Size, weight, location and shape of every component, and of the noise."""
+    model, names, labels = result.model, table.names, result.labels
+    mean, shape = MEANS.get(family_name(model), "location"), shape_parameters(model)
+    groups = [] if table.known is None else table.known.names
+    sizes = np.bincount(labels[labels >= 0], minlength=model.n_components)
+    lines = [["component", "size", "weight", *(f"{mean} {name}" for name in names[:WIDE]), *shape]]
     for k, (size, weight) in enumerate(zip(sizes, model.weights_, strict=True)):
-        lines.append([f"{k}", f"{size}", f"{weight:.4f}", *(f"{x:.5g}" for x in model.means_[k, :WIDE])])
-    more = f"\n(means of {len(names) - WIDE} more features: --output)" if len(names) > WIDE else ""
+        values = [*model.means_[k, :WIDE], *(value[k] for value in shape.values())]
+        name = f"{k} ({groups[k]})" if k < len(groups) else f"{k}"
+        lines.append([name, f"{size}", f"{weight:.4f}", *(f"{x:.5g}" for x in values)])
+    if hasattr(model, "noise_weight_"):
+        blank = [""] * (len(lines[0]) - 3)
+        lines.append(["noise", f"{(labels < 0).sum()}", f"{model.noise_weight_:.4f}", *blank])
+    more = f"\n({mean}s of {len(names) - WIDE} more features: --output)" if len(names) > WIDE else ""
     return _aligned(lines) + more
 
 

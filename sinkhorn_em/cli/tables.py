@@ -15,33 +15,54 @@ from .._typing import Floats, Integers
 from .messages import fail
 
 
+class Known(NamedTuple):
+    """Rows whose group is known."""
+
+    labels: Integers  # (n,) -1: not known
+    names: list[str]  # of the groups, in order
+
+
 class Table(NamedTuple):
     """What is fitted, and the known groups to compare with."""
 
     X: Any  # (n, d) floats: a DataFrame, or an array from .npy
     names: list[str]  # (d,)
     groups: Integers | None  # (n,) -1: not known
+    known: Known | None  # groups that the fit is told
 
 
-def read_table(file: Path, columns: str | None, truth: str | None, note: Callable[[str], None]) -> Table:
+def read_table(
+    file: Path, columns: str | None, truth: str | None, known: str | None, note: Callable[[str], None]
+) -> Table:
     """Read, choose columns, and check that every entry is a number."""
     frame = _read(file)
     if not len(frame):
         fail(f"{file} has no rows; a fit needs at least as many rows as components")
-    known = [] if truth is None else _named("--truth", truth, frame)
-    groups: Integers | None = None
-    if known:
-        groups = np.asarray(frame.groupby(known).ngroup().fillna(-1), np.int64)
-        if (groups < 0).all():
-            fail(f"--truth is {truth}, but no row of {file} has a known group; choose columns with entries")
+    not_features = {"--truth": truth, "--known": known}
+    taken = {option: [] if text is None else _named(option, text, frame) for option, text in not_features.items()}
+    if len(taken["--known"]) > 1:
+        fail(f"--known is {known}; it must name one column")
+    truths, told = (_groups(file, option, frame, names) for option, names in taken.items())
     if columns is None:
-        names = _numeric(file, frame.drop(columns=known), note)
+        names = _numeric(file, frame.drop(columns=list({name for used in taken.values() for name in used})), note)
     else:
         names = _named("--columns", columns, frame)
-        for name in set(names) & set(known):
-            fail(f"column {name!r} is in --columns and in --truth; it can be in one of them")
+        for option, used in taken.items():
+            for name in set(names) & set(used):
+                fail(f"column {name!r} is in --columns and in {option}; it can be in one of them")
     X = pd.DataFrame({name: _finite(_floats(frame[name], name), name) for name in names})
-    return Table(X.to_numpy() if file.suffix.lower() == ".npy" else X, names, groups)
+    return Table(X.to_numpy() if file.suffix.lower() == ".npy" else X, names, truths.labels if truths else None, told)
+
+
+def _groups(file: Path, option: str, frame: pd.DataFrame, names: list[str]) -> Known | None:
+    """The groups that some columns name together, in sorted order."""
+    if not names:
+        return None
+    grouped = frame.groupby(names if len(names) > 1 else names[0])
+    labels = np.asarray(grouped.ngroup().fillna(-1), np.int64)
+    if (labels < 0).all():
+        fail(f"{option} is {','.join(names)}, but no row of {file} has a known group; choose columns with entries")
+    return Known(labels, [str(name) for name in grouped.groups])
 
 
 def _read(file: Path) -> pd.DataFrame:
@@ -108,9 +129,19 @@ def _numeric(file: Path, frame: pd.DataFrame, note: Callable[[str], None]) -> li
         fail(f"{file} has no numeric column, only {', '.join(left)}; is the separator that of its ending?")
     if left:
         note(f"columns left out, not numeric: {', '.join(left)}")
+    numbers = [name for name in names if _numbers_the_rows(frame[name])]
+    if numbers and len(names) > 1:
+        others = ",".join(name for name in names if name not in numbers)
+        note(f"column {numbers[0]!r} numbers the rows and is fitted as a feature; leave it out with --columns {others}")
     if _kind(file) in (".csv", ".tsv") and all(re.fullmatch(r"[-+.\deE]+", name) for name in frame.columns):
         note(f"the first line of {file} was read as column names, and all of them are numbers; is it a header?")
     return names
+
+
+def _numbers_the_rows(column: pd.Series) -> bool:
+    """Whether it is 0, 1, 2, ... or 1, 2, 3, ..."""
+    values = column.to_numpy(dtype=np.float64, na_value=np.nan)
+    return len(values) > 1 and values[0] in (0, 1) and bool((np.diff(values) == 1).all())
 
 
 def _floats(column: pd.Series, name: str) -> Floats:
