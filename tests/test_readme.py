@@ -4,6 +4,7 @@ import re
 import shlex
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -18,6 +19,36 @@ def test_the_python_example_runs(tmp_path, monkeypatch, capsys):
     exec(re.search(r"```python\n(.*?)```", README, re.S)[1], {})
     assert (tmp_path / "crabs.json").exists()
     assert len(capsys.readouterr().out.split()) == 3
+
+
+@pytest.mark.parametrize("number", range(1, len(re.findall(r"```python\n", README))))
+def test_the_other_examples_run(number, capsys):
+    exec(re.findall(r"```python\n(.*?)```", README, re.S)[number], {"__name__": "readme"})
+    assert capsys.readouterr().out
+
+
+def test_the_family_of_your_own_keeps_the_contract():
+    from scipy.integrate import quad
+
+    source = next(block for block in re.findall(r"```python\n(.*?)```", README, re.S) if "(Generator)" in block)
+    assert len(source[source.index("@dataclass") : source.index("X = ")].strip().splitlines()) < 40
+    namespace = {"__name__": "readme"}
+    exec(source, namespace)
+    generator, model, X = namespace["Hyperbolic"](), namespace["model"], namespace["X"]
+
+    def density(z):
+        q = np.array([[z * z]])
+        generator.log_density(q, 1)
+        return float(np.exp(q[0, 0]))
+
+    assert quad(density, -np.inf, np.inf)[0] == pytest.approx(1.0, abs=1e-8)
+    assert generator.cdf(0.7) == pytest.approx(0.5 + quad(density, 0, 0.7)[0], abs=1e-7)
+    assert np.abs(generator.draw(4000, 1, np.random.default_rng(0))).mean() == pytest.approx(
+        2 * quad(lambda z: z * density(z), 0, np.inf)[0], rel=0.05
+    )
+    assert np.diff(model.lower_bounds_[-model.n_iter_ :]).min() >= -1e-12
+    sample = model.sample(4000)[0]
+    assert model.score(sample) == pytest.approx(model.score(X), abs=0.2)
 
 
 def test_the_command_finds_what_em_misses(tmp_path, monkeypatch):
