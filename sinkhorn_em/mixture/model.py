@@ -159,6 +159,11 @@ class Model:
         mean = self.row_mass @ X
         C = (X - mean) * np.sqrt(self.row_mass)[:, None]
         covariance = C.T @ C * self.rows / max(self.rows - 1, 1)
+        if prior.scale is None and not (np.linalg.eigvalsh(covariance) > 1e-12 * np.trace(covariance)).all():
+            raise ValueError(
+                f"prior is {self.estimator.prior!r}, whose scale is the covariance of the data, but that is singular (a constant or "
+                "repeated feature, or too few rows): remove features, or give NormalInverseWishart a scale"
+            )
         scale = covariance if self.structure.full else np.eye(d) * np.trace(covariance) / d
         return NormalInverseWishart(
             mean if prior.mean is None else prior.mean,

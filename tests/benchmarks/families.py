@@ -1,6 +1,6 @@
 """One Sinkhorn-EM iteration of every location-scale family against the Gaussian's: ``python tests/benchmarks/families.py``.
 
-Wall-clock time of two threads and processor time of one, the least of interleaved repetitions; ratios within one run are what counts.
+Wall-clock time of two threads, processor time of one; interleaved repetitions: ratios within one run are what counts.
 """
 
 from __future__ import annotations

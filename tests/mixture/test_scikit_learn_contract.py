@@ -11,7 +11,8 @@ from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import check_estimator
 
-from sinkhorn_em import GaussianMixture
+from sinkhorn_em import GaussianMixture, LocationScaleMixture
+from sinkhorn_em.families import StudentT
 
 NOT_FOR_NUMPY = {"check_array_api_input"}  # skipped by scikit-learn unless SCIPY_ARRAY_API is set
 TYPES = ("full", "tied", "diag", "spherical")
@@ -24,6 +25,24 @@ def test_every_check_of_scikit_learn_passes(tau, covariance_type):
         warnings.simplefilter("ignore")  # the checks fit on degenerate data, which rightly warns
         results = check_estimator(GaussianMixture(tau=tau, covariance_type=covariance_type), on_fail=None)
     assert len(results) > 40
+    failed = {r["check_name"]: r["exception"] for r in results if r["status"] != "passed"}
+    assert set(failed) <= NOT_FOR_NUMPY, failed
+
+
+OTHERS = [
+    LocationScaleMixture(),
+    LocationScaleMixture(family="laplace", covariance_type="diag", form="product"),
+    LocationScaleMixture(family=StudentT(df=4), covariance_type="EEV"),
+    LocationScaleMixture(family="gumbel"),
+    GaussianMixture(covariance_type="VEV"),
+]
+
+
+@pytest.mark.parametrize("mixture", OTHERS, ids=str)
+def test_every_check_passes_for_other_families_and_structures(mixture):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        results = check_estimator(mixture, on_fail=None)
     failed = {r["check_name"]: r["exception"] for r in results if r["status"] != "passed"}
     assert set(failed) <= NOT_FOR_NUMPY, failed
 
