@@ -52,8 +52,8 @@ class GaussianMixture(BaseMixture):
     tol : float, default 1e-6
         Stop when the bound rises by less, nats per row. (scikit-learn's default, 1e-3, leaves nats on the table.)
     reg_covar : "scale" or float, default "scale"
-        "scale": eigenvalues are kept above 1e-9 of the data's own variance, and nothing is added. A number is added to variances,
-        in squared units of the data, as in scikit-learn.
+        "scale": eigenvalues are kept above 1e-9 of the variance of the bulk of the data, and nothing is added. A number is
+        added to variances, in squared units of the data, as in scikit-learn.
     max_iter : int, default 500
         M-steps after the burn-in.
     n_init : int, default 1

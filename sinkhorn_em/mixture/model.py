@@ -19,6 +19,7 @@ from ..families.priors import InverseWishart, NormalInverseWishart, NormalPrior
 from . import checks
 
 RELATIVE_FLOOR = 1e-9  # smallest component variance, as a share of the data's variance in the same direction
+NORMAL_MAD = 1.4826  # standard deviations of a Gaussian in a median absolute deviation
 FORMS: dict[str, type[LocationScale]] = {"elliptical": Elliptical, "product": Product}
 UNIVARIATE = ("E", "V")
 
@@ -119,9 +120,19 @@ class Model:
         A = A if A.ndim == 2 else np.diag(A)
         relative = isinstance(reg, str)
         ridge = None if relative or not reg else float(reg) * A @ A.T
-        regularisation = Regularisation(RELATIVE_FLOOR if relative else 0.0, ridge, bounds)
+        regularisation = Regularisation(RELATIVE_FLOOR * self._bulk() if relative else 0.0, ridge, bounds)
         self.structure.check(regularisation)
         return regularisation
+
+    def _bulk(self) -> float:
+        """Variance of the bulk of the rows in the direction where it is least, by the median absolute deviation.
+
+        At most 1, which is the variance: gross outliers must not raise the floor above the spread of everything else.
+        """
+        Z = self.Z[self.row_mass > 0]
+        deviation = np.array([np.median(np.abs(z - np.median(z))) for z in Z.T])
+        variances = (NORMAL_MAD * deviation[deviation > 0]) ** 2
+        return float(variances.min(initial=1.0))
 
     def _constraints(self, X: Any) -> Constraints:
         estimator, K = self.estimator, self.estimator.n_components

@@ -8,6 +8,7 @@ from scipy.integrate import quad
 from scipy.optimize import minimize_scalar
 from scipy.special import gammaln
 
+from sinkhorn_em import LocationScaleMixture
 from sinkhorn_em.families import (
     GENERATORS,
     Cauchy,
@@ -277,3 +278,54 @@ def test_repeated_turns_find_the_best_shape(case, d):
 def test_a_bad_shape_is_named_with_the_rule(generator, message):
     with pytest.raises(ValueError, match=message):
         generator.check(3)
+
+
+RECOVERED = {name: case for name, case in CASES.items() if name != "t, 1e6"}
+
+
+@pytest.mark.parametrize("case", RECOVERED)
+@pytest.mark.parametrize("form", ["elliptical", "product"])
+def test_parameters_come_back_from_a_sample_within_their_standard_errors(case, form):
+    generator, n, d = RECOVERED[case], 20_000, 2
+    structure = "full" if form == "elliptical" else "diag"
+    S = np.array([[[1.0, 0.4], [0.4, 2.0]], [[3.0, -0.5], [-0.5, 1.0]]])
+    means = np.array([[0.0, 0.0], [400.0, -300.0]])  # so far apart that the groups hardly overlap
+    values = S if form == "elliptical" else S.diagonal(axis1=1, axis2=2)
+    options = {"family": generator, "covariance_type": structure, "form": form, "random_state": 0}
+    truth = LocationScaleMixture.from_parameters([0.3, 0.7], means, values, **options)
+    X, _ = truth.sample(n)
+    fitted = LocationScaleMixture(2, means_init=means, tau=0, tol=1e-10, **options).fit(X)
+    # Fisher information of one row about a location and a log-scale, for independent parameters: E (w r)^2 / d, E (w q - d)^2
+    width = d if form == "elliptical" else 1
+    z = generator.draw(400_000, width, np.random.default_rng(1), *(float(s[0]) for s in generator.start_shape(1)))
+    q = (z**2).sum(axis=1)
+    w = generator.weight(np.maximum(q, 1e-12)[None], width, *shape(generator))[0]
+    about_location, about_scale = np.mean(w**2 * q) / width, np.mean((w * q - width) ** 2)
+    for k, share in enumerate([0.3, 0.7]):
+        scale = np.sqrt(S[k].diagonal())
+        # below power 1 the location is found faster than 1/sqrt(n), and the weight has no second moment: the bound is loose there
+        error = 6 / np.sqrt(n * share * about_location)
+        assert (np.abs(fitted.means_[k] - means[k]) <= error * scale).all()
+        dense = fitted.covariances_[k] if form == "elliptical" else np.diag(fitted.covariances_[k])
+        expected = S[k] if form == "elliptical" else np.diag(S[k].diagonal())
+        log_scale = (
+            np.linalg.slogdet(dense)[1] - np.linalg.slogdet(expected)[1]
+        ) / 2  # of the volume, width / d members
+        assert abs(log_scale) <= 6 * (width if form == "elliptical" else np.sqrt(d)) / np.sqrt(n * share * about_scale)
+    assert fitted.weights_ == pytest.approx([0.3, 0.7], abs=5 * np.sqrt(0.21 / n) + 0.005)
+
+
+def test_the_degrees_of_freedom_come_back_from_a_sample():
+    truth = LocationScaleMixture.from_parameters(
+        [0.4, 0.6],
+        [[0.0, 0.0], [50.0, 50.0]],
+        [np.eye(2), 2 * np.eye(2)],
+        family=StudentT(df="component"),
+        df=[3.0, 12.0],
+        random_state=3,
+    )
+    X, _ = truth.sample(40_000)
+    fitted = LocationScaleMixture(2, family=StudentT(df="component"), means_init=truth.means_, tol=1e-10).fit(X)
+    # spread of log df over simulations of this size: .03 and .07
+    assert fitted.df_ == pytest.approx([3.0, 12.0], rel=0.3)
+    assert abs(np.log(fitted.df_[0] / 3)) < 0.15

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from sinkhorn_em import LocationScaleMixture
 from sinkhorn_em.em import Phase, State, run_phase, start_state
 from sinkhorn_em.engines import InMemory
 from sinkhorn_em.families.base import Family
@@ -68,3 +69,13 @@ def test_a_family_whose_parameters_are_an_array_may_start_from_responsibilities(
     state = start_state(engine, UnitGaussian(), [log_R], FreeMass())
     np.testing.assert_allclose(state.parameters[:, 0], [1.0, 11.0])
     np.testing.assert_allclose(state.weights, [0.5, 0.5])
+
+
+def test_the_estimator_fits_a_family_of_the_user():
+    truth = np.array([-5.0, 5.0, 50.0])
+    X = (np.random.default_rng(0).standard_normal((3, 500)) + truth[:, None]).reshape(-1, 1)
+    model = LocationScaleMixture(3, family=UnitGaussian(), weights="uniform", random_state=0).fit(X)
+    np.testing.assert_allclose(np.sort(model.parameters_[:, 0]), truth, atol=0.2)
+    assert (np.bincount(model.predict(X)) == 500).all()
+    assert model.sample(5)[0].shape == (5, 1)
+    assert model.bic(X) > model.aic(X)
