@@ -31,6 +31,7 @@ LOADERS = {
     "eruptions": lambda: load_faithful().data[:, :1],
     "iris": lambda: load_iris().data,
     "diabetes": lambda: load_diabetes().data,
+    "diabetes mended": lambda: load_diabetes(corrected=True).data,
     "thyroid": lambda: load_thyroid().data,
     "banknote": lambda: load_banknote().data,
     "crabs": lambda: load_crabs().data,
@@ -212,9 +213,9 @@ def maximised(X, labels, model):
     return {"weights_init": mass, "means_init": means, "precisions_init": np.linalg.inv(S) if structure.full else 1 / S}
 
 
-def em(X, K, model, **start):
+def em(X, K, model, tol=1e-12, **start):
     """Plain EM to convergence."""
-    return GaussianMixture(K, covariance_type=model, tau=0, tol=1e-12, max_iter=20_000, **start).fit(X)
+    return GaussianMixture(K, covariance_type=model, tau=0, tol=tol, max_iter=20_000, **start).fit(X)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -299,3 +300,48 @@ def test_frequency_weights_give_mclusts_weighted_fit_of_faithful():
     np.testing.assert_allclose(
         mixture.means_[order], [[4.2871406989, 80.2134078372], [2.0273768971, 54.2795073186]], rtol=1e-6
     )
+
+
+@pytest.mark.parametrize(
+    "name,model,K,weights,means,covariances",
+    [
+        (
+            "faithful",
+            "EEE",
+            3,
+            [0.3563781147, 0.1686054445, 0.4750164408],
+            [[2.0376147271, 54.4912849166], [3.7977577450, 77.4688568612], [4.4657384005, 80.8727511111]],
+            [[0.0779754540, 0.4701581727], [0.4701581727, 33.6720382158]],
+        ),
+        (
+            "waiting",
+            "V",
+            2,
+            [0.3608861009, 0.6391138991],
+            [[54.6148570424], [80.0910699740]],
+            [[[34.4712264411]], [[34.4303005708]]],
+        ),
+        ("acidity", "E", 2, [0.62341562, 0.37658438], [[4.3710369543], [6.3202932617]], [[0.1863775919]]),
+    ],
+)
+def test_the_parameters_are_mclusts(name, model, K, weights, means, covariances):
+    mixture = em(data(name), K, model, tol=1e-15, init_params="kmeans", random_state=0)
+    order = np.argsort(mixture.means_[:, 0])
+    np.testing.assert_allclose(mixture.weights_[order], weights, atol=5e-7)
+    np.testing.assert_allclose(mixture.means_[order], means, rtol=1e-6)
+    ours = mixture.covariances_ if np.ndim(covariances) == 2 else mixture.covariances_[order]
+    np.testing.assert_allclose(ours, covariances, rtol=2e-6)
+
+
+@pytest.mark.parametrize(
+    "name,reference,weights",
+    [
+        ("iris", -180.1854771313, [0.2991931921, 1 / 3, 0.3674734746]),
+        ("diabetes mended", -2295.0934557248, [0.19697670, 0.24276461, 0.56025868]),
+    ],
+)
+def test_the_weights_of_three_free_covariances_are_mclusts(name, reference, weights):
+    X = data(name)
+    mixture = em(X, 3, "VVV", tol=1e-15, **maximised(X, hierarchy(name, 3), "VVV"))
+    assert log_likelihood(mixture, X) == pytest.approx(reference, abs=1e-6)
+    np.testing.assert_allclose(np.sort(mixture.weights_), weights, atol=2e-7)
