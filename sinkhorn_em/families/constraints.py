@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._typing import Booleans, Floats
-from .covariances import Covariances, Structure
+from .covariances import Covariances
 
 
 class MeanPrior(NamedTuple):
@@ -43,6 +43,9 @@ class Constraints(NamedTuple):
     frozen_means: Booleans | None = None  # (K,)
     frozen_covariances: Booleans | None = None  # (K,)
     rows: float = 1.0  # total frequency: one row has the mass 1 / rows
+    shared: bool = (
+        False  # one scale matrix for all components in the end: its prior is counted once, in the burn-in too
+    )
 
 
 FREE = Constraints()
@@ -56,22 +59,23 @@ def locate(constraints: Constraints, target: Floats, weight: Floats, factors: Fl
     """
     prior = constraints.mean_prior
     if isinstance(prior, MeanPrior):
-        if factors.ndim == 3:
-            S_inverse = np.swapaxes(factors, 1, 2) @ factors
-            H = weight[:, :, None] * S_inverse + prior.precisions
-            pull = weight * np.einsum("kij,kj->ki", S_inverse, target) + np.einsum(
-                "kij,kj->ki", prior.precisions, prior.means
-            )
-            best = np.linalg.solve(H, pull[:, :, None])[:, :, 0]
-            return best, np.einsum("ki,kij,kj->k", best, H, best)[:, None]
-        precision = weight * factors**2
-        h = precision + np.diagonal(prior.precisions, axis1=1, axis2=2)
-        best = (precision * target + np.einsum("kii,ki->ki", prior.precisions, prior.means)) / h
-        return best, _per_weight(h * best**2, weight)
+        return _under_own_prior(prior, target, weight, factors)
     if isinstance(prior, ScaledMeanPrior):
         total = weight + prior.shrinkage
         target, weight = (weight * target + prior.shrinkage * prior.mean) / total, total
     return target, weight * lengths(factors, target, weight) ** 2
+
+
+def _under_own_prior(prior: MeanPrior, target: Floats, weight: Floats, factors: Floats) -> tuple[Floats, Floats]:
+    """`locate` for a prior that has covariances of its own (diagonal ones, in the product form)."""
+    dense = factors if factors.ndim == 3 else factors[:, :, None] * np.eye(factors.shape[1])
+    data = weight[:, :, None] * (np.swapaxes(dense, 1, 2) @ dense)  # of the product form: both factors are diagonal
+    H = data + prior.precisions
+    pull = np.einsum("kij,kj->ki", data, target) + np.einsum("kij,kj->ki", prior.precisions, prior.means)
+    best = np.linalg.solve(H, pull[:, :, None])[:, :, 0]
+    if weight.shape[1] > 1:
+        return best, np.einsum("kii->ki", H) * best**2
+    return best, np.einsum("ki,kij,kj->k", best, H, best)[:, None]
 
 
 def lengths(factors: Floats, shift: Floats, weight: Floats) -> Floats:
@@ -80,10 +84,6 @@ def lengths(factors: Floats, shift: Floats, weight: Floats) -> Floats:
         return np.linalg.norm(np.einsum("kij,kj->ki", factors, shift), axis=1)[:, None]
     z = factors * shift
     return np.abs(z) if weight.shape[1] > 1 else np.linalg.norm(z, axis=1)[:, None]
-
-
-def _per_weight(values: Floats, weight: Floats) -> Floats:
-    return values if weight.shape[1] > 1 or values.shape[1] == 1 else values.sum(axis=1, keepdims=True)
 
 
 def shifted(constraints: Constraints, means: Floats) -> Constraints:
@@ -96,9 +96,7 @@ def shifted(constraints: Constraints, means: Floats) -> Constraints:
     return constraints
 
 
-def add_prior_scatter(
-    constraints: Constraints, structure: Structure, mass: Floats, scatter: Floats, shift: Floats
-) -> tuple[Floats, Floats]:
+def add_prior_scatter(constraints: Constraints, mass: Floats, scatter: Floats, shift: Floats) -> tuple[Floats, Floats]:
     """Masses and scatters with what the priors add; ``shift`` is where the new locations lie, as seen from the priors' origin."""
     mean_prior, prior = constraints.mean_prior, constraints.covariance_prior
     if isinstance(mean_prior, ScaledMeanPrior):
@@ -106,15 +104,13 @@ def add_prior_scatter(
         square = delta[:, :, None] * delta[:, None, :] if scatter.ndim == 3 else delta**2
         mass, scatter = mass + 1 / constraints.rows, scatter + mean_prior.shrinkage * square
     if prior is not None:
-        share = 1 / len(mass) if structure.shared else 1.0
+        share = 1 / len(mass) if constraints.shared else 1.0
         added = prior.scatter if scatter.ndim == 3 else np.diagonal(prior.scatter)
         mass, scatter = mass + share * prior.mass, scatter + share * added
     return mass, scatter
 
 
-def freeze_covariances(
-    constraints: Constraints, structure: Structure, new: Covariances, old: Covariances
-) -> Covariances:
+def freeze_covariances(constraints: Constraints, new: Covariances, old: Covariances) -> Covariances:
     """The new covariances with the frozen ones put back (some of them only where each is estimated on its own)."""
     frozen = constraints.frozen_covariances
     if frozen is None or not frozen.any():
@@ -127,7 +123,7 @@ def freeze_covariances(
     return Covariances(values, factors, log_det, held)
 
 
-def log_prior(constraints: Constraints, structure: Structure, means: Floats, covariances: Covariances) -> float:
+def log_prior(constraints: Constraints, means: Floats, covariances: Covariances) -> float:
     """Log-density of the parameters, without its constants, nats per unit of row mass."""
     mean_prior, prior, F = constraints.mean_prior, constraints.covariance_prior, covariances.factors
     total = 0.0
@@ -140,7 +136,7 @@ def log_prior(constraints: Constraints, structure: Structure, means: Floats, cov
             (radii**2).sum()
         )
     if prior is not None:
-        share = 1 / len(means) if structure.shared else 1.0
+        share = 1 / len(means) if constraints.shared else 1.0
         trace = np.einsum("kij,jl,kil->k", F, prior.scatter, F) if F.ndim == 3 else F**2 @ np.diagonal(prior.scatter)
         total += share * float((prior.mass * covariances.log_det - 0.5 * trace).sum())
     return total

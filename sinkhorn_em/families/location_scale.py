@@ -105,9 +105,9 @@ class LocationScale(Family):
         scatter = self._about(scatter, target, shift, weight)
         if coincident.any():
             scatter = scatter + self._coincident_scatter(coincident, shift, params)
-        mass, scatter = rules.add_prior_scatter(constraints, self.structure, mass, scatter, shift)
+        mass, scatter = rules.add_prior_scatter(constraints, mass, scatter, shift)
         new = self.structure.maximise(mass, scatter, self.regularisation, params.covariances)
-        new = rules.freeze_covariances(constraints, self.structure, new, params.covariances)
+        new = rules.freeze_covariances(constraints, new, params.covariances)
         retired = empty & (constraints.mean_prior is None)
         return params._replace(means=params.means + shift, covariances=new, retired=retired)
 
@@ -168,7 +168,7 @@ class LocationScale(Family):
         return n_means * d + n_scales + self.generator.n_shape_parameters(K)
 
     def log_prior(self, params: LocationScaleParameters) -> float:
-        return rules.log_prior(self.constraints, self.structure, params.means, params.covariances)
+        return rules.log_prior(self.constraints, params.means, params.covariances)
 
     def collapsed(self, params: LocationScaleParameters) -> Booleans:
         return params.covariances.held

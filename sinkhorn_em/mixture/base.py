@@ -118,11 +118,27 @@ class BaseMixture(DistributionMixin, PredictionMixin, DensityMixin, BaseEstimato
         if self.precisions_init is not None:
             values["covariances"] = checks.check_precisions(self.precisions_init, model.structure, K, d)
         if self.warm_start and hasattr(self, "weights_"):
-            values, weights = self._last_fit(d, model), self._weights
-        if weights is not None and self.noise is not None and len(weights) == K:
-            share = START_NOISE if self.noise == "estimate" else float(self.noise)
-            weights = np.append((1 - share) * weights, share)
+            values, weights = self._thaw(self._last_fit(d, model), values), self._weights
+        elif weights is not None:
+            weights = self._with_noise(weights)
         return values, weights
+
+    def _thaw(self, last: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+        """The parameters of the last fit, but for those that are frozen at values given."""
+        frozen = checks.check_frozen(self)
+        for name, value in given.items():
+            if (which := frozen[name]) is not None:
+                last[name] = (
+                    value if which.all() else np.where(which.reshape(-1, *[1] * (value.ndim - 1)), value, last[name])
+                )
+        return last
+
+    def _with_noise(self, weights: Floats) -> Floats:
+        """Weights (K,) of the components as weights of all columns: they share what noise leaves."""
+        if self.noise is None:
+            return weights
+        share = START_NOISE if self.noise == "estimate" else float(self.noise)
+        return np.append((1 - share) * weights, share)
 
     def _last_fit(self, d: int, model: Model) -> dict[str, Any]:
         """Parameters of the last fit, if they fit this one."""
@@ -144,15 +160,19 @@ class BaseMixture(DistributionMixin, PredictionMixin, DensityMixin, BaseEstimato
         prescribed = checks.check_weights(self.weights, K)
         frozen = checks.check_frozen(self)["weights"]
         learned = learned_columns(self, prescribed, frozen)
-        held = start.weights
-        if prescribed is not None or held is None:
-            held = np.full(K, 1 / K) if prescribed is None else prescribed
-            if self.noise is not None:
-                share = START_NOISE if self.noise == "estimate" else float(self.noise)
-                held = np.append((1 - share) * held, share)
+        if prescribed is None:
+            prescribed = self._known_weights(frozen, start.weights)
+        held = self._with_noise(prescribed)
         burn_in = rule.constrains and "covariances" not in start.values
         schedule = Schedule(model.family, rule, learned, held, burn_in, self.max_iter, self.tol)
         return schedule if start.forbidden is None else self._feasible(schedule, start.forbidden, row_mass)
+
+    def _known_weights(self, frozen: Booleans | None, start: Floats | None) -> Floats:
+        """Weights (K,) for a burn-in whose weights are to be learned: those given, else uniform ones."""
+        K = self.n_components
+        if frozen is not None:
+            return checks.check_simplex("weights_init", self.weights_init, K)
+        return np.full(K, 1 / K) if start is None else start[:K] / start[:K].sum()
 
     @staticmethod
     def _feasible(schedule: Schedule, pairs: Booleans, row_mass: Floats) -> Schedule:
@@ -189,7 +209,8 @@ class BaseMixture(DistributionMixin, PredictionMixin, DensityMixin, BaseEstimato
 
     def _store(self, model: Model, schedule: Schedule, engine: InMemory, start: Start, best: Outcome) -> None:
         """Fitted attributes, in the units of the data."""
-        state, log_det = best.fit.state, model.coordinates.log_det
+        state = best.fit.state
+        log_det = (1 - self.trim) * model.coordinates.log_det  # what is trimmed has a score of 0 in any units
         self._adopt(model, state.parameters, state.weights)
         self._learned = schedule.learned
         self.lower_bounds_ = [bound + log_det for bound in best.bounds]

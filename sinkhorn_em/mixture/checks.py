@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any
 
@@ -81,7 +83,7 @@ def _numbers(name: str, value: Any) -> Any:
     try:
         return np.asarray(value, float) if np.ndim(value) else float(value)
     except (TypeError, ValueError):
-        raise ValueError(f"{name} is {value!r}; it must be a number, or one number per component") from None
+        raise ValueError(f"{name} is {value!r}; it must be a number, or an array of numbers") from None
 
 
 def check_weights(weights: Any, K: int) -> Floats | None:
@@ -162,6 +164,10 @@ def check_frozen(estimator: Any) -> dict[str, Booleans | None]:
     if frozen is None:
         return masks
     asked = {frozen: True} if isinstance(frozen, str) else frozen
+    if not isinstance(asked, dict | list | tuple | set):
+        raise ValueError(
+            f"frozen is {frozen!r}; it must name some of {list(FROZEN)}, or be a dict of names and components"
+        )
     asked = asked if isinstance(asked, dict) else dict.fromkeys(asked, True)
     sources = {"means": "means_init", "covariances": "precisions_init", "weights": "weights_init"}
     for name, which in asked.items():
@@ -172,7 +178,7 @@ def check_frozen(estimator: Any) -> dict[str, Booleans | None]:
                 f"frozen: {name} are frozen but {sources[name]} is None; give the values they are frozen at there"
             )
         masks[name] = _mask(f"frozen[{name!r}]", which, K)
-    if masks["weights"] is not None and estimator.weights != "learned":
+    if masks["weights"] is not None and not (isinstance(estimator.weights, str) and estimator.weights == "learned"):
         raise ValueError(
             f"frozen: weights are frozen but weights is {estimator.weights!r}; prescribed weights are frozen already"
         )
@@ -181,9 +187,9 @@ def check_frozen(estimator: Any) -> dict[str, Booleans | None]:
 
 def _mask(name: str, which: Any, K: int) -> Booleans:
     """A mask (K,) from True, a mask or component numbers."""
-    if which is True or (isinstance(which, str) and which == "all"):
-        return np.ones(K, bool)
-    chosen = np.asarray(which)
+    if isinstance(which, bool | np.bool_) or (isinstance(which, str) and which == "all"):
+        return np.full(K, bool(which))
+    chosen = np.asarray(which, None if np.size(which) else np.int64)
     if chosen.dtype == bool and chosen.shape == (K,):
         return chosen
     if chosen.dtype.kind not in "iu" or chosen.ndim != 1 or ((chosen < 0) | (chosen >= K)).any():
@@ -242,8 +248,10 @@ def check_blocks(blocks: Any, d: int, names: Any) -> tuple[tuple[int, ...], ...]
     """A partition of the features, by number or by name."""
     index = {} if names is None else {name: j for j, name in enumerate(names)}
     try:
-        numbers = tuple(tuple(int(index.get(feature, feature)) for feature in block) for block in blocks)
-    except (TypeError, ValueError):
+        numbers = tuple(tuple(operator.index(index.get(feature, feature)) for feature in block) for block in blocks)
+        if any(isinstance(feature, bool) for block in blocks for feature in block):
+            raise TypeError
+    except TypeError:
         raise ValueError(
             f"blocks is {blocks!r}; it must be a list of lists of features, by number or by name"
         ) from None
@@ -275,6 +283,7 @@ def check_bounds(name: str, bounds: Any, n_blocks: int) -> tuple[tuple[float, fl
 def check_precisions(precisions: Any, structure: Any, K: int, d: int) -> Floats:
     """Covariances from precisions in the shape of the structure."""
     P = check_array("precisions_init", precisions, structure.shape(K, d))
+    _check_off_blocks("precisions_init", P, structure)
     if not structure.full:
         if not (P > 0).all():
             raise ValueError("precisions_init must be positive")
@@ -287,7 +296,30 @@ def check_precisions(precisions: Any, structure: Any, K: int, d: int) -> Floats:
 def check_scales(values: Any, structure: Any, K: int, d: int) -> Floats:
     """Scale matrices in the shape of the structure, positive definite."""
     S = check_array("covariances", values, structure.shape(K, d))
+    _check_off_blocks("covariances", S, structure)
     definite = (np.linalg.eigvalsh(S) > 0).all() if structure.full else (S > 0).all()
     if not definite or (structure.full and not np.allclose(S, np.swapaxes(S, -1, -2))):
         raise ValueError("covariances must be symmetric and positive definite: some are not")
     return S
+
+
+def _check_off_blocks(name: str, S: Floats, structure: Any) -> None:
+    """Matrices of a block-diagonal structure are zero off its blocks."""
+    blocks = getattr(structure, "blocks", ())
+    within = np.zeros(S.shape[-2:], bool) if blocks else np.ones((), bool)
+    for block in blocks:
+        within[np.ix_(block, block)] = True
+    if (np.where(within, 0.0, S) != 0).any():
+        raise ValueError(f"{name} is not zero between the blocks {[list(b) for b in blocks]}: set those entries to 0")
+
+
+def check_shapes(generator: Any, shapes: dict[str, Any], K: int) -> None:
+    """Shape parameters given by name: known to the generator, and in their range."""
+    unknown = sorted(set(shapes) - set(generator.shape_names))
+    if unknown:
+        raise ValueError(
+            f"{unknown[0]} is neither an option of the class nor a shape parameter of {type(generator).__name__}, which has "
+            f"{list(generator.shape_names)}"
+        )
+    if shapes:
+        replace(generator, **shapes).check(K)

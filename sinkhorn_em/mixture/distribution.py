@@ -18,6 +18,7 @@ from . import checks
 from .model import Model
 
 ENTROPY_DRAWS = 100_000
+LARGEST_COUNT = 2**50  # a sum of weights may be rounded to less than 1
 
 
 class Entropy(NamedTuple):
@@ -68,9 +69,11 @@ class DistributionMixin:
         means = np.asarray(means, float)
         if means.ndim != 2 or len(means) != K:
             raise ValueError(f"means has shape {means.shape}; it must be (K, d) with K = {K}, the number of weights")
-        known = set(cls._get_param_names())  # type: ignore[attr-defined]
+        known = set(cls._get_param_names()) - {"n_components"}  # type: ignore[attr-defined]
         model: Any = cls(**{"n_components": K}, **{name: value for name, value in options.items() if name in known})
         shape = {name: value for name, value in options.items() if name not in known}
+        checks.check_options(model)
+        model._rule()
         weights = checks.check_simplex("weights", weights, K)
         return model._with_parameters(weights, {"means": means, "covariances": covariances, **shape})
 
@@ -79,12 +82,15 @@ class DistributionMixin:
         values["means"] = checks.check_array("means", values["means"], (K, d))
         self.n_features_in_ = d
         model = Model.known(self, d)
-        if values["covariances"] is None:
-            del values["covariances"]
-            if isinstance(model.member, Generator):
+        if isinstance(model.member, Generator):
+            if values["covariances"] is None:
                 raise ValueError("covariances is None; give the scale matrices, in the shape that covariance_type has")
-        else:
             values["covariances"] = checks.check_scales(values["covariances"], model.structure, K, d)
+            checks.check_shapes(model.member, {n: v for n, v in values.items() if n not in ("means", "covariances")}, K)
+        elif values.pop("covariances") is not None:
+            raise ValueError(
+                f"covariances is given, but the family {type(model.member).__name__} has no scale matrices: leave it out"
+            )
         parameters = model.family.prescribe(model.family.start(K, d), values, model.coordinates)
         self._learned = np.ones(K, bool)
         self._adopt(model, parameters, weights)  # type: ignore[attr-defined]
@@ -107,7 +113,7 @@ class DistributionMixin:
                 "form='product', or a Gaussian, Student-t, Cauchy or contaminated Gaussian family"
             )
         S = self._dense_scales()[:, kept][:, :, kept]
-        return self._derived(generator, self.weights_, self.means_[:, kept], S)
+        return self._derived(generator, self.weights_, self.means_[:, kept], S)._named(self, kept)
 
     def conditional(self, given: dict[Any, float]) -> Self:
         r"""The distribution of the other features, given values of some: a mixture of the same class.
@@ -121,6 +127,8 @@ class DistributionMixin:
         given : dict
             Value of every feature that is known, by number or name.
         """
+        if not isinstance(given, dict):
+            raise ValueError(f"given is {given!r}; it must be a dict of the values of some features, by number or name")
         known = self._feature_numbers(list(given))
         if len(set(known)) == self.n_features_in_:
             raise ValueError(f"given has all {self.n_features_in_} features; leave at least one free")
@@ -128,8 +136,7 @@ class DistributionMixin:
         free = [j for j in range(self.n_features_in_) if j not in known]
         generator = self._generator("conditional")
         other = self.marginal(known)
-        log_w = np.log(np.maximum(self.weights_, np.finfo(float).tiny)) + next(other._scores(x2[None]))[0]  # type: ignore[attr-defined]
-        weights = np.exp(log_w - logsumexp(log_w))
+        weights = other._posterior(x2)
         S = self._dense_scales()
         S12, S22 = S[:, free][:, :, known], S[:, known][:, :, known]
         gain = np.swapaxes(np.linalg.solve(S22, np.swapaxes(S12, 1, 2)), 1, 2)
@@ -137,10 +144,10 @@ class DistributionMixin:
         means = self.means_[:, free] + np.einsum("kij,kj->ki", gain, residual)
         rest = S[:, free][:, :, free] - gain @ np.swapaxes(S12, 1, 2)
         if not self._is_elliptical():
-            return self._derived(generator, weights, means, rest)
+            return self._derived(generator, weights, means, rest)._named(self, free)
         q = np.einsum("ki,ki->k", residual, np.linalg.solve(S22, residual[:, :, None])[:, :, 0])
         new, shape, factor = generator.conditional(q, len(known), *self._parameters.shape)
-        return self._derived(new, weights, means, rest * factor[:, None, None], shape)
+        return self._derived(new, weights, means, rest * factor[:, None, None], shape)._named(self, free)
 
     def cdf(self, x: Any) -> Floats:
         """Distribution function of a mixture of one feature, at x (any shape)."""
@@ -150,11 +157,16 @@ class DistributionMixin:
         return total.reshape(x.shape)
 
     def quantile(self, p: Any) -> Floats:
-        """Quantiles of a mixture of one feature, at p in (0, 1) (any shape), to the last digits: a bracketed root of the cdf."""
+        """Quantiles of a mixture of one feature, at p in (0, 1) (any shape), to the last digits: a bracketed root of the cdf.
+
+        For counts, the smallest count whose distribution function reaches p.
+        """
         p = np.asarray(p, float)
         self._one_feature("quantile")
         if not ((p > 0) & (p < 1)).all():
             raise ValueError(f"p is {p.tolist()}; probabilities must lie strictly between 0 and 1")
+        if self._counts():
+            return np.array([_smallest_count(self.cdf, value) for value in p.ravel()]).reshape(p.shape)
         return np.array([_root(self.cdf, value, self.means_[:, 0]) for value in p.ravel()]).reshape(p.shape)
 
     def entropy(self, n_samples: int = ENTROPY_DRAWS, random_state: Any = None) -> Entropy:
@@ -163,8 +175,10 @@ class DistributionMixin:
         For counts it is the entropy of the distribution.
         """
         check_is_fitted(self)
-        if n_samples < 2:
-            raise ValueError(f"n_samples is {n_samples}; it must be at least 2: the standard error needs two draws")
+        if not isinstance(n_samples, int | np.integer) or n_samples < 2:
+            raise ValueError(
+                f"n_samples is {n_samples}; it must be a whole number of at least 2: the standard error needs two draws"
+            )
         X, _ = self._draw(n_samples, check_random_state(random_state))  # type: ignore[attr-defined]
         values = -self.logpdf(X)
         return Entropy(float(values.mean()), float(values.std(ddof=1) / np.sqrt(n_samples)))
@@ -177,6 +191,16 @@ class DistributionMixin:
         """Density of rows X (n, d)."""
         return np.exp(self.logpdf(X))
 
+    def _posterior(self, x: Floats) -> Floats:
+        """Posterior weights (K,) of one row; components of weight 0 keep it."""
+        with np.errstate(divide="ignore"):
+            log_w = np.log(self.weights_) + self._family.log_density(self._coordinates.forward(x[None]), self._parameters)[0]
+        if not log_w.max() > -np.inf:
+            raise ValueError(
+                f"given is {x.tolist()}; every component has density 0 there: the conditional does not exist"
+            )
+        return np.exp(log_w - logsumexp(log_w))
+
     def _component_cdf(self, x: Floats) -> Floats:
         """(n, K) distribution functions of the components."""
         family = self._family
@@ -185,6 +209,9 @@ class DistributionMixin:
         scale = np.sqrt(self._dense_scales()[:, 0, 0])
         z = (x[:, None] - self.means_[:, 0]) / scale
         return family.generator.cdf(z, *self._parameters.shape)
+
+    def _counts(self) -> bool:
+        return not isinstance(self._family, LocationScale) and self._family.coordinates == "none"
 
     def _one_feature(self, method: str) -> None:
         check_is_fitted(self)
@@ -202,7 +229,10 @@ class DistributionMixin:
         wanted = list(features) if isinstance(features, list | tuple | np.ndarray) else [features]
         names = list(getattr(self, "feature_names_in_", []))
         numbers = [names.index(f) if f in names else f for f in wanted]
-        valid = all(isinstance(j, int | np.integer) and 0 <= j < self.n_features_in_ for j in numbers)
+        valid = all(
+            isinstance(j, int | np.integer) and not isinstance(j, bool) and 0 <= j < self.n_features_in_
+            for j in numbers
+        )
         if not valid or not numbers or len(set(numbers)) < len(numbers):
             raise ValueError(
                 f"features is {wanted}; it must name some of the {self.n_features_in_} features once, by number or name {names}"
@@ -230,6 +260,12 @@ class DistributionMixin:
             values = np.repeat(values[:, None], d, axis=1)
         return values[:, :, None] * np.eye(d)
 
+    def _named(self, whole: Any, features: list[int]) -> Self:
+        """With the names that these features had."""
+        if hasattr(whole, "feature_names_in_"):
+            self.feature_names_in_ = whole.feature_names_in_[features]
+        return self
+
     def _derived(
         self, generator: Generator, weights: Floats, means: Floats, S: Floats, shape: tuple[Floats, ...] | None = None
     ) -> Self:
@@ -241,6 +277,17 @@ class DistributionMixin:
             options |= {"family": generator, "form": self.form}  # type: ignore[attr-defined]
         values = np.diagonal(S, axis1=1, axis2=2) if diagonal else S
         return type(self).from_parameters(weights / weights.sum(), means, values, **options)
+
+
+def _smallest_count(cdf: Callable[[Any], Floats], p: float) -> float:
+    """The smallest of 0, 1, 2, ... with cdf >= p."""
+    low, high = -1, 1
+    while cdf(high) < p and high < LARGEST_COUNT:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if cdf(middle) >= p else (middle, high)
+    return float(high)
 
 
 def _root(cdf: Callable[[Any], Floats], p: float, centres: Floats) -> float:

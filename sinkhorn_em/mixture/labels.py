@@ -52,7 +52,7 @@ def _check_labels(labels: Any, n: int, K: int) -> Integers:
         raise ValueError(
             f"labels has shape {known.shape}; it must be ({n},), one label per row, -1 where it is unknown"
         )
-    if known.dtype.kind == "f" and (known % 1 == 0).all():
+    if known.dtype.kind == "f" and np.isfinite(known).all() and (known % 1 == 0).all():
         known = known.astype(np.int64)
     if known.dtype.kind not in "iu":
         raise ValueError(

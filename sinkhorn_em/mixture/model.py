@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -145,7 +146,8 @@ class Model:
                 f"covariance_type {estimator.covariance_type!r} estimates them together: "
                 "freeze all of them, or use full, diag or spherical"
             )
-        return Constraints(mean_prior, covariance_prior, means, covariances, self.rows)
+        shared = all(part.shared for part in getattr(self.structure, "parts", (self.structure,)))
+        return Constraints(mean_prior, covariance_prior, means, covariances, self.rows, shared)
 
     def _priors(self, X: Any) -> tuple[MeanPrior | ScaledMeanPrior | None, CovariancePrior | None]:
         mean_prior: MeanPrior | ScaledMeanPrior | None = None
@@ -172,8 +174,8 @@ class Model:
         covariance = C.T @ C * self.rows / max(self.rows - 1, 1)
         if prior.scale is None and not (np.linalg.eigvalsh(covariance) > 1e-12 * np.trace(covariance)).all():
             raise ValueError(
-                f"prior is {self.estimator.prior!r}, whose scale is the covariance of the data, but that is singular (a constant or "
-                "repeated feature, or too few rows): remove features, or give NormalInverseWishart a scale"
+                f"prior is {self.estimator.prior!r}, whose scale is the covariance of the data, but that is singular (a "
+                "constant or repeated feature, or too few rows): remove features, or give NormalInverseWishart a scale"
             )
         scale = covariance if self.structure.full else np.eye(d) * np.trace(covariance) / d
         return NormalInverseWishart(
@@ -186,7 +188,7 @@ class Model:
     def _wishart(self, dof: Any, scale: Any, d: int) -> CovariancePrior:
         structure = self.structure
         least = d - 1 if structure.full else 0
-        if not (np.ndim(dof) == 0 and float(dof) > least):
+        if not isinstance(dof, Real) or not float(dof) > least:
             raise ValueError(f"prior.dof is {dof!r}; it must be a number above {least}: d + 2 is mclust's choice")
         scatter = self._forward(checks.check_covariance("prior.scale", scale, d))
         if structure.full:
@@ -203,6 +205,11 @@ class Model:
         B = np.asarray(prior.covariances, float)
         each = [B[k] for k in range(K)] if B.shape == (K, d, d) else [B] * K
         covariances = np.array([self._forward(checks.check_covariance("prior.covariances", b, d)) for b in each])
+        off = covariances * (1 - np.eye(d))
+        if self._form() is Product and (np.abs(off) > 1e-12 * np.abs(covariances).max()).any():
+            raise ValueError(
+                "prior.covariances are not diagonal, but form is 'product', whose coordinates are independent: give variances"
+            )
         return MeanPrior(self.coordinates.forward(means), np.linalg.inv(covariances) / self.rows)
 
     def _forward(self, S: Floats) -> Floats:
@@ -227,6 +234,10 @@ def build_structure(estimator: Any, d: int) -> Structure:
     if getattr(estimator, "form", "elliptical") == "product" and structure.full and d > 1:
         raise ValueError(
             f"form is 'product' and covariance_type {name!r}; coordinates are independent in it: use diag or tied_diag"
+        )
+    if estimator.blocks is not None and getattr(estimator, "form", "elliptical") == "product":
+        raise ValueError(
+            f"blocks is {estimator.blocks!r}, but form is 'product', whose coordinates are independent anyway: leave it out"
         )
     if estimator.blocks is not None:
         structure = BlockDiagonal(estimator_blocks(estimator, d), (structure,))

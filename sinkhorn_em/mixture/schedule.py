@@ -118,8 +118,11 @@ def run_start(
 
 
 def _held(schedule: Schedule, start: Start) -> Floats:
-    """The weights to begin with where some are held: the given ones if there are any."""
-    return schedule.weights if start.weights is None else start.weights
+    """The weights to begin with where some are held: those, and the given ones for the others, which share what is left."""
+    learned, weights = schedule.learned, schedule.weights.copy()
+    if start.weights is not None and start.weights[learned].sum() > 0:
+        weights[learned] = start.weights[learned] / start.weights[learned].sum() * (1 - weights[~learned].sum())
+    return weights
 
 
 def _sound(family: Family, parameters: Any) -> bool:

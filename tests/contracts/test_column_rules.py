@@ -5,7 +5,7 @@ import pytest
 from scipy.special import logsumexp
 from transport_problems import Problem
 
-from sinkhorn_em.ot import RULES, BoundedMass, RelaxedMass, VirtualColumn, rule_for_tau, solve_plan
+from sinkhorn_em.ot import RULES, BoundedMass, FixedMass, FreeMass, RelaxedMass, VirtualColumn, rule_for_tau, solve_plan
 
 K = 4
 REGISTERED = [RULES[name]() for name in RULES]
@@ -240,3 +240,15 @@ def test_the_ends_of_the_relaxed_rule_are_the_free_and_the_fixed_rule(tau, name)
     end = solve_plan(*problem, rule=name, tol=1e-12)
     assert relaxed.value == pytest.approx(end.value, abs=1e-13)
     assert relaxed.responsibilities == pytest.approx(end.responsibilities, abs=1e-10)
+
+
+@pytest.mark.parametrize(
+    "inner", [FreeMass(), FixedMass(), RelaxedMass(0.5), RelaxedMass(np.array([0.0, 0.4, 1.0]))], ids=str
+)
+def test_a_warm_start_of_another_rule_changes_no_answer_under_a_virtual_column(inner):
+    scores, b = 3 * np.random.default_rng(0).normal(size=(50, 3)), np.array([0.2, 0.3, 0.5])
+    rule = VirtualColumn(0.1, inner)
+    cold = solve_plan(scores, None, b, rule=rule, tol=1e-11)
+    warm = solve_plan(scores, None, b, rule=rule, tol=1e-11, potentials=[1, -2, 3, 0.5])
+    assert warm.value == pytest.approx(cold.value, abs=1e-10)
+    np.testing.assert_allclose(warm.matrix, cold.matrix, atol=1e-8)

@@ -22,6 +22,7 @@ from sinkhorn_em.families import (
     StudentT,
 )
 from sinkhorn_em.families.covariances import STRUCTURES, Regularisation
+from sinkhorn_em.families.generators.student_t import _best_df
 from sinkhorn_em.families.location_scale import LocationScaleParameters
 
 EPS = np.finfo(float).eps
@@ -259,6 +260,20 @@ def test_repeated_turns_find_the_best_shape(case, d):
         assert values[-1] >= -best.fun - 1e-9
 
 
+def test_many_degrees_of_freedom_are_a_gaussian_to_the_last_digits():
+    q = np.geomspace(1e-3, 100, 30)
+    for df in (1e4, 1e6, 1e8, 1e10):
+        # log f_nu - log phi = (q^2 - 2 (d + 2) q ...)/(4 nu) + O(nu^-2): below (q + d + 2)^2 / nu; log Gamma has df eps of rounding
+        difference = h(StudentT(df=df), q, 2) - h(Gaussian(), q, 2)
+        assert (np.abs(difference) <= (q + 4) ** 2 / df + 2e-9).all()
+
+
+def test_a_turn_on_a_plateau_still_climbs():
+    # sums of a fit of Old Faithful: a search by values of the loss, which are rounded, stopped here
+    df = _best_df(494.8093784828427, 2, 0.004041768098079682, 0.995974310398663, 0.9919805324836815, 0.9880183022972119)
+    assert df > 496
+
+
 @pytest.mark.parametrize(
     "generator,message",
     [
@@ -271,7 +286,8 @@ def test_repeated_turns_find_the_best_shape(case, d):
         (StudentT(df=[1, 2]), r"df has shape \(2,\); it must be one number, or one per component, \(3,\)"),
         (StudentT(df=np.nan), "df is nan"),
         (GeneralisedGaussian(power=2.5), r"power is 2.5; it must be in \(0, 2\]"),
-        (ContaminatedGaussian(contamination=0.9), r"contamination is 0.9; it must be in \(0, 0.5\]"),
+        (ContaminatedGaussian(contamination=1.9), r"contamination is 1.9; it must be in \(0, 1\]"),
+        (ContaminatedGaussian(contamination=1.0), "contamination is 1.0; it must lie below 1"),
         (ContaminatedGaussian(inflation=0.5), "inflation is 0.5; it must exceed 1"),
     ],
 )

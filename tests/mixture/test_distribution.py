@@ -138,8 +138,8 @@ def test_parameters_that_do_not_fit_raise(arguments, message):
 @pytest.mark.parametrize(
     "options,message",
     [
-        ({"taus": 1}, "taus: .* has no such parameter"),
-        ({"df": [3.0, 4.0]}, "df: .* has no such parameter"),
+        ({"taus": 1}, "taus is neither an option of the class nor a shape parameter"),
+        ({"df": [3.0, 4.0]}, "df is neither an option of the class nor a shape parameter"),
         ({"covariance_type": "round"}, "covariance_type is 'round'"),
         ({"noise": 0.1}, "noise is 0.1; a noise component needs rows"),
     ],
@@ -184,8 +184,7 @@ def test_marginals_of_marginals_are_marginals_in_the_order_asked_for(case):
     np.testing.assert_allclose(model.marginal([0, 1, 2]).pdf(POINTS), model.pdf(POINTS), rtol=1e-12)
 
 
-# contaminated components far from the given values are bad rows for sure: contamination near 1, beyond what options allow
-@pytest.mark.parametrize("case", [case for case in CLOSED if not case.startswith("contaminated")])
+@pytest.mark.parametrize("case", CLOSED)
 @pytest.mark.parametrize("known", [[0], [1], [2, 0], [1, 2]])
 def test_a_conditional_density_is_joint_over_marginal(case, known):
     model = CLOSED[case]()
@@ -209,7 +208,7 @@ def test_a_contaminated_gaussian_learns_its_contamination_from_what_is_known():
         np.testing.assert_allclose(given.logpdf(x[None, 1:]), expected, atol=1e-10)
 
 
-@pytest.mark.parametrize("case", [case for case in CLOSED if not case.startswith("contaminated")])
+@pytest.mark.parametrize("case", CLOSED)
 def test_conditionals_taken_one_after_another_are_the_joint_conditional(case):
     model, x = CLOSED[case](), POINTS[3]
     at_once = model.conditional({0: x[0], 2: x[2]})
@@ -292,7 +291,15 @@ ONE = {  # one component at 1.5 of scale 2, and the same of scipy's
     "gumbel": ({"scales": [[2.0]]}, stats.gumbel_r(1.5, 2)),
     "skew_normal": ({"scales": [2.0], "slants": [3.0]}, stats.skewnorm(3.0, 1.5, 2)),
 }
-DEEP = ["gaussian", "student_t", "logistic", "hyperbolic_secant", "gumbel"]  # their lower tails lose no digits
+DEEP = [
+    "gaussian",
+    "student_t",
+    "logistic",
+    "hyperbolic_secant",
+    "gumbel",
+    "laplace",
+    "generalised_gaussian",
+]  # their lower tails lose no digits
 
 
 def one_component(family):
@@ -428,7 +435,7 @@ def test_the_entropy_of_counts_is_the_sum_over_the_support():
 
 
 def test_an_entropy_needs_two_draws_for_its_standard_error():
-    with pytest.raises(ValueError, match="n_samples is 1; it must be at least 2"):
+    with pytest.raises(ValueError, match="n_samples is 1; it must be a whole number of at least 2"):
         one_component("gaussian").entropy(1)
 
 

@@ -273,3 +273,39 @@ def test_tau_between_0_and_1_lies_between():
     S = np.log(fits[2].predict_proba(IRIS))
     errors = [np.abs(solve_plan(S, None, b, tau=t).column_mass - b).sum() for t in (0, 0.5, 1)]
     assert errors[0] > errors[1] > errors[2]
+
+
+def test_a_trimmed_fit_with_learned_weights_says_what_its_plan_says():
+    rng = np.random.default_rng(0)
+    noise, moved = rng.uniform(-30, 30, (15, 2)), np.array([5, 0])
+    X = np.concatenate([rng.normal(size=(200, 2)), rng.normal(size=(100, 2)) + moved, noise])
+    model = GaussianMixture(2, trim=0.05, random_state=0, tol=1e-10).fit(X)
+    assert np.sort(model.weights_) == pytest.approx([1 / 3, 2 / 3], abs=0.02)
+    em = GaussianMixture(2, trim=0.05, tau=0, random_state=0, tol=1e-10).fit(X)
+    assert em.lower_bound_ == pytest.approx(em.transport_plan(X).value, abs=1e-9)
+    assert model.lower_bound_ >= em.lower_bound_ - 1e-9
+    # learned weights end in EM: the bound is that of tau = 0
+    assert model.set_params(tau=0).transport_plan(X).value == pytest.approx(model.lower_bound_, abs=1e-9)
+    model.set_params(tau=1)
+    moved = GaussianMixture(2, trim=0.05, random_state=0, tol=1e-10).fit(1e3 * X)
+    assert moved.lower_bound_ == pytest.approx(model.lower_bound_ - 0.95 * 2 * np.log(1e3), abs=1e-6)
+
+
+@pytest.mark.parametrize("tau", [0, 1])
+def test_prescribed_weights_are_kept_whatever_the_start(tau):
+    wanted = [0.2, 0.3, 0.5]
+    options = {"weights": wanted, "tau": tau, "random_state": 0}
+    model = GaussianMixture(3, weights_init=[1 / 3] * 3, **options).fit(IRIS)
+    assert model.weights_.tolist() == wanted
+    model = GaussianMixture(3, warm_start=True, random_state=0).fit(IRIS).set_params(**options).fit(IRIS)
+    assert model.weights_.tolist() == wanted
+
+
+def test_a_warm_start_keeps_what_is_frozen_now():
+    places = GaussianMixture(3, random_state=0).fit(IRIS).means_ + 0.1
+    model = GaussianMixture(3, warm_start=True, random_state=0).fit(IRIS)
+    model.set_params(frozen={"means": [0, 2], "weights": [1]}, means_init=places, weights_init=[0.3, 0.25, 0.45]).fit(
+        IRIS
+    )
+    assert model.means_[[0, 2]] == pytest.approx(places[[0, 2]], rel=1e-12)
+    assert model.weights_[1] == 0.25

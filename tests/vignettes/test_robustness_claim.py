@@ -10,9 +10,6 @@ def errors(ran):
     return {key: group.to_numpy() for key, group in variables["errors"].groupby(["model", "recipe"])["error"]}
 
 
-TRIMMED = pytest.mark.xfail(
-    reason="VirtualColumn.translate keeps the burn-in's potentials of columns that were released", strict=False
-)
 RECIPES = ("EM", "learned", "uniform", "uniform, then EM")
 
 
@@ -27,7 +24,7 @@ def test_heavy_tails_and_noise_keep_all_centres_in_every_replication(errors, mod
     assert (errors[model, recipe] < 1).all()
 
 
-@pytest.mark.parametrize("recipe", [pytest.param("learned", marks=TRIMMED), "uniform", "uniform, then EM"])
+@pytest.mark.parametrize("recipe", ["learned", "uniform", "uniform, then EM"])
 def test_trimming_keeps_all_centres_in_every_replication(errors, recipe):
     assert (errors["trimmed", recipe] < 1).all()
 

@@ -23,8 +23,8 @@ class ContaminatedGaussian(Generator):
 
     Parameters
     ----------
-    contamination : "common", "component", float in (0, 0.5] or array (K,), default "component"
-        alpha, the share of bad rows: estimated or given.
+    contamination : "common", "component", float in (0, 1) or array (K,), default "component"
+        alpha, the share of bad rows: estimated (at most 0.5) or given.
     inflation : "common", "component", float > 1 or array (K,), default "common"
         eta: estimated (at least 1.01) or given.
 
@@ -64,7 +64,9 @@ class ContaminatedGaussian(Generator):
         return (1 - alpha) * ndtr(z) + alpha * ndtr(z / np.sqrt(eta))
 
     def check(self, K: int) -> None:
-        positive_choice("contamination", self.contamination, ("common", "component"), K, LARGEST_SHARE)
+        positive_choice("contamination", self.contamination, ("common", "component"), K, 1.0)
+        if not isinstance(self.contamination, str) and not (np.asarray(self.contamination, float) < 1).all():
+            raise ValueError(f"contamination is {self.contamination!r}; it must lie below 1: some rows are good")
         positive_choice("inflation", self.inflation, ("common", "component"), K)
         if not isinstance(self.inflation, str) and not (np.asarray(self.inflation, float) > 1).all():
             raise ValueError(f"inflation is {self.inflation!r}; it must exceed 1: bad rows are the more spread ones")

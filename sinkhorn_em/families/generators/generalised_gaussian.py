@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy.optimize import minimize_scalar
-from scipy.special import gammainc, gammaln
+from scipy.special import gammaincc, gammaln
 
 from ..._typing import Floats
 from ..exponential_sums import exponential_sum_bound, exponential_sum_terms
@@ -61,8 +61,8 @@ class GeneralisedGaussian(Generator):
 
     def cdf(self, z: Floats, *shape: Floats) -> Floats:
         (p,) = shape
-        half = gammainc(1 / p, np.abs(z) ** p) / 2
-        return np.where(z < 0, 0.5 - half, 0.5 + half)
+        tail = gammaincc(1 / p, np.abs(z) ** p) / 2
+        return np.where(z < 0, tail, 1 - tail)
 
     def cusp(self, *shape: Floats) -> Cusp | None:
         (p,) = shape

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.optimize import minimize_scalar
-from scipy.special import gammaln, stdtr
+from scipy.optimize import brentq
+from scipy.special import betaln, digamma, gammaln, stdtr
 
 from ..._compiled import affine_log1p
 from ..._typing import Floats
@@ -47,7 +47,8 @@ class StudentT(Generator):
 
     def log_density(self, q: Floats, d: int, *shape: Floats) -> None:
         (df,) = shape
-        constant = gammaln((df + d) / 2) - gammaln(df / 2) - d / 2 * np.log(math.pi * df)
+        # log Gamma((nu + d)/2) - log Gamma(nu/2), which would cancel for large nu, is log Gamma(d/2) - log B(d/2, nu/2)
+        constant = gammaln(d / 2) - betaln(d / 2, df / 2) - d / 2 * np.log(math.pi * df)
         affine_log1p(q, 1 / df, -(df + d) / 2, constant)
 
     def weight(self, q: Floats, d: int, *shape: Floats) -> Floats:
@@ -108,17 +109,29 @@ class Cauchy(StudentT):
 
     df: Any = 1.0
 
+    def cdf(self, z: Floats, *shape: Floats) -> Floats:
+        return np.arctan2(1.0, -z) / math.pi  # to the last digit in both tails
+
 
 def _best_df(old: float, d: int, log_term: float, B1: float, B2: float, B3: float) -> float:
-    """The degrees of freedom that maximise the bound, per unit of mass."""
+    """The degrees of freedom that maximise the bound, per unit of mass: the zero of its slope nearest on the rising side."""
+
+    def slope(log_ratio: float) -> float:
+        nu, x = old * math.exp(log_ratio), math.expm1(log_ratio)
+        bound = log_term + x * (B1 - x * (B2 / 2 - x * B3 / 3))
+        steep = B1 - x * (B2 - x * B3)
+        return float(digamma((nu + d) / 2) - digamma(nu / 2) + log_ratio + 1 - bound - (nu + d) / old * steep)
 
     def loss(log_ratio: float) -> float:
         nu, x = old * math.exp(log_ratio), math.expm1(log_ratio)
         bound = log_term + x * (B1 - x * (B2 / 2 - x * B3 / 3))
-        return float((nu + d) / 2 * bound - gammaln((nu + d) / 2) + gammaln(nu / 2) - nu / 2 * log_ratio)
+        return float((nu + d) / 2 * bound + betaln(d / 2, nu / 2) - nu / 2 * log_ratio)
 
-    low, high = math.log(max(1 / STRIDE, SMALLEST_DF / old)), math.log(min(STRIDE, LARGEST_DF / old))
-    if not low < high:
-        return old
-    best = minimize_scalar(loss, bounds=(low, high), method="bounded", options={"xatol": 1e-10})
-    return old * math.exp(best.x) if best.fun < loss(0.0) else old
+    at_old = slope(0.0)
+    end = math.log(min(STRIDE, LARGEST_DF / old)) if at_old > 0 else math.log(max(1 / STRIDE, SMALLEST_DF / old))
+    if end * at_old <= 0:
+        return old  # at a limit, or at the maximum
+    best = end if slope(end) * at_old > 0 else brentq(slope, 0.0, end, xtol=1e-12)
+    # the loss, a difference of numbers of the size of nu, is compared within its rounding only
+    slack = 8 * np.finfo(float).eps * max(1.0, old)
+    return old * math.exp(best) if loss(best) <= loss(0.0) + slack else old

@@ -59,9 +59,13 @@ class ColumnRule(ABC):
         """Some column is so far from its target that its own scaling update is better than a Newton step."""
         return False
 
-    def translate(self, g: Floats, b: Floats) -> Floats:
-        """Add the best constant to g."""
+    def pin(self, g: Floats) -> Floats:
+        """g with 0 for the columns that the rule leaves free, whatever they came with."""
         return g
+
+    def translate(self, g: Floats, b: Floats) -> Floats:
+        """Pin g, and add the best constant to it."""
+        return self.pin(g)
 
     def mass_bounds(self, b: Floats) -> tuple[Floats, Floats]:
         """Smallest and largest mass that a column of the plan may have."""

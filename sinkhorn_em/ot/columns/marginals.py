@@ -34,7 +34,7 @@ class FreeMass(ColumnRule):
     def movable(self, g: Floats, b: Floats, c: Floats) -> Booleans:
         return np.zeros(len(g), bool)
 
-    def translate(self, g: Floats, b: Floats) -> Floats:
+    def pin(self, g: Floats) -> Floats:
         return np.zeros_like(g)
 
     def scale(self, g: Floats, b: Floats, c: Floats) -> Floats:
@@ -141,11 +141,14 @@ class RelaxedMass(ColumnRule):
             relative = np.where(rho > 0, np.abs(d) / rho, 0.0)
         return max(float(d.max() - d.min()), float(relative.max()))
 
+    def pin(self, g: Floats) -> Floats:
+        return np.where(self._rho(g) > 0, g, 0.0)
+
     def translate(self, g: Floats, b: Floats) -> Floats:
         """Solve sum_k t_k(g + s) = 1 for s: the optimum along the constant, free of any pass over the data."""
         rho = self._rho(g)
         if (rho == 0).any():
-            return np.where(rho > 0, g, 0.0)
+            return self.pin(g)
         fixed, soft = np.isinf(rho), np.isfinite(rho)
         left = 1.0 - b[fixed].sum()
         if not soft.any() or left <= 0:

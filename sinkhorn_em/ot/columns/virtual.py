@@ -66,9 +66,7 @@ class VirtualColumn(ColumnRule):
         return self.rule.off_scale(g[:-1], b[:-1], c[:-1])
 
     def translate(self, g: Floats, b: Floats) -> Floats:
-        if self.invariant:
-            return g - b @ g
-        return g
+        return g - b @ g if self.invariant else np.append(self.rule.pin(g[:-1]), g[-1])
 
     def mass_bounds(self, b: Floats) -> tuple[Floats, Floats]:
         lower, upper = self.rule.mass_bounds(b[:-1])
