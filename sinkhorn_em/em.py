@@ -18,7 +18,7 @@ import numpy as np
 
 from ._typing import Booleans, Floats
 from .engines import Engine
-from .families.base import Family
+from .families.base import Family, Turn
 from .ot import ColumnRule, FreeMass, RowsPlan
 from .ot.kernel import Evaluation, evaluate
 from .ot.newton import Solution, Tolerances
@@ -166,8 +166,8 @@ def _weights(which: Booleans | bool, weights: Floats, mass: Floats) -> Floats:
     return new
 
 
-def _statistics(engine: Engine, family: Family, scores: list[Floats], offset: Floats, parameters: Any) -> Any:
-    return engine.reduce(lambda X, mass, S: family.statistics(X, RowsPlan(S, offset, mass), parameters), scores)
+def _statistics(engine: Engine, turn: Turn, scores: list[Floats], offset: Floats, parameters: Any) -> Any:
+    return engine.reduce(lambda X, mass, S: turn.statistics(X, RowsPlan(S, offset, mass), parameters), scores)
 
 
 def _bound(solution: Solution) -> float:

@@ -14,7 +14,22 @@ SMALLEST_MASS = 1e-14  # of the total: a component with less has no parameters t
 TILE = 8192  # rows of temporaries
 
 
-class Family(ABC):
+class Turn(ABC):
+    """One conditional M-step: sums over the rows, and the parameters that they say."""
+
+    @abstractmethod
+    def statistics(self, X: Floats, plan: RowPlan, params: Any) -> Any:
+        """A NamedTuple of sums over the rows of X, weighted by ``plan.matrix`` (n, K): summable over tiles of rows.
+
+        Its field ``mass`` (K,) is the mass of every component.
+        """
+
+    @abstractmethod
+    def maximise(self, statistics: Any, params: Any) -> Any:
+        """The parameters that maximise (or at least raise) the expected complete-data log-likelihood (plus `Family.log_prior`)."""
+
+
+class Family(Turn):
     """Stateless: options are fields, parameters are NamedTuples. ``params`` is whatever `maximise` returned.
 
     Six methods are needed; the others have defaults that a family overrides where it has something to say.
@@ -32,17 +47,6 @@ class Family(ABC):
         """log f_k(x_i), (n, K); ``out``, an earlier result of the same shape, may be overwritten and returned."""
 
     @abstractmethod
-    def statistics(self, X: Floats, plan: RowPlan, params: Any) -> Any:
-        """A NamedTuple of sums over the rows of X, weighted by ``plan.matrix`` (n, K): summable over tiles of rows.
-
-        Its field ``mass`` (K,) is the mass of every component.
-        """
-
-    @abstractmethod
-    def maximise(self, statistics: Any, params: Any) -> Any:
-        """The parameters that maximise (or at least raise) the expected complete-data log-likelihood (plus `log_prior`)."""
-
-    @abstractmethod
     def sample(self, params: Any, labels: Integers, rng: np.random.Generator) -> Floats:
         """One draw per label, (n, d)."""
 
@@ -51,7 +55,7 @@ class Family(ABC):
         """Free parameters of the components (weights excluded)."""
 
     @property
-    def turns(self) -> tuple[Family, ...]:
+    def turns(self) -> tuple[Turn, ...]:
         """Conditional M-steps that are taken in turn under one plan, each with its own statistics (ECM, Meng & Rubin 1993)."""
         return (self,)
 
@@ -65,7 +69,7 @@ class Family(ABC):
         """The family with scales shared by all components: what the burn-in uses."""
         return self
 
-    def check(self, X: Floats) -> None:  # noqa: B027
+    def check(self, X: Floats) -> None:
         """Raise ValueError if rows X (n, d) cannot come from this family."""
 
     def log_prior(self, params: Any) -> float:

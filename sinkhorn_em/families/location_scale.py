@@ -17,7 +17,7 @@ import numpy as np
 
 from .._typing import Booleans, Floats, Integers, LinearMap, RowPlan
 from . import constraints as rules
-from .base import Family, empty_components
+from .base import Family, Turn, empty_components
 from .constraints import Constraints
 from .covariances import Covariances, Regularisation, Structure
 from .generators.base import Generator
@@ -62,7 +62,7 @@ class LocationScale(Family):
         return self.structure.coordinates
 
     @property
-    def turns(self) -> tuple[Family, ...]:
+    def turns(self) -> tuple[Turn, ...]:
         return (self, ShapeTurn(self)) if self.generator.estimates_shape else (self,)
 
     @property

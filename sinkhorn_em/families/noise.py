@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._typing import Booleans, Floats, Integers, LinearMap, RowPlan
-from .base import Family
+from .base import Family, Turn
 
 FLAT = 1e-12  # ranges below this share of the largest value have no volume to speak of
 
@@ -57,6 +57,19 @@ class RowsOfTheFamily(NamedTuple):
 
 
 @dataclass(frozen=True)
+class TurnWithNoise(Turn):
+    """A turn of a family, under a plan with one more column."""
+
+    turn: Turn
+
+    def statistics(self, X: Floats, plan: RowPlan, params: Any) -> Any:
+        return self.turn.statistics(X, RowsOfTheFamily(plan), params)
+
+    def maximise(self, statistics: Any, params: Any) -> Any:
+        return self.turn.maximise(statistics, params)
+
+
+@dataclass(frozen=True)
 class WithNoise(Family):
     """``family`` with the uniform density on ``box`` as its last component; its parameters are those of ``family``."""
 
@@ -68,8 +81,8 @@ class WithNoise(Family):
         return self.family.coordinates
 
     @property
-    def turns(self) -> tuple[Family, ...]:
-        return tuple(self._around(turn) for turn in self.family.turns) if len(self.family.turns) > 1 else (self,)
+    def turns(self) -> tuple[Turn, ...]:
+        return tuple(TurnWithNoise(turn) for turn in self.family.turns)
 
     @property
     def rough(self) -> Family:
@@ -94,7 +107,7 @@ class WithNoise(Family):
         return out
 
     def statistics(self, X: Floats, plan: RowPlan, params: Any) -> Any:
-        return self.family.statistics(X, RowsOfTheFamily(plan), params)
+        return TurnWithNoise(self.family).statistics(X, plan, params)
 
     def maximise(self, statistics: Any, params: Any) -> Any:
         return self.family.maximise(statistics, params)

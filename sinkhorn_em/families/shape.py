@@ -3,16 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from .._typing import Floats, Integers, RowPlan
-from .base import Family
+from .._typing import Floats, RowPlan
+from .base import Turn
+from .generators.base import Generator
 from .kernels import plan_chunks
 
-if TYPE_CHECKING:
-    from .location_scale import LocationScale, LocationScaleParameters
+
+class Radial(Protocol):
+    """What the turn needs of a family: its generator, and how it takes the radius."""
+
+    @property
+    def generator(self) -> Generator:
+        """The function of the radius."""
+        ...
+
+    def squares(self, X: Floats, params: Any, start: int, stop: int, q: Floats) -> Floats:
+        """Squared radii of rows start .. stop, (K, m) or (K, d, m)."""
+        ...
+
+    def dimension(self, d: int) -> int:
+        """Of the generator's argument."""
+        ...
+
+    def columns(self, params: Any) -> list[Floats]:
+        """Shape parameters, so that they broadcast against squared radii."""
+        ...
 
 
 class ShapeStatistics(NamedTuple):
@@ -23,18 +42,12 @@ class ShapeStatistics(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ShapeTurn(Family):
+class ShapeTurn(Turn):
     """A conditional M-step of ``family``: its generator's shape parameters."""
 
-    family: LocationScale
+    family: Radial
 
-    def start(self, n_components: int, n_features: int) -> Any:
-        return self.family.start(n_components, n_features)
-
-    def log_density(self, X: Floats, params: Any, out: Floats | None = None) -> Floats:
-        return self.family.log_density(X, params, out)
-
-    def statistics(self, X: Floats, plan: RowPlan, params: LocationScaleParameters) -> ShapeStatistics:
+    def statistics(self, X: Floats, plan: RowPlan, params: Any) -> ShapeStatistics:
         family, generator = self.family, self.family.generator
         K, d = params.means.shape
         shape = family.columns(params)
@@ -47,15 +60,9 @@ class ShapeTurn(Family):
 
         return ShapeStatistics(*plan_chunks(X, plan, params.means, params.covariances.factors, term, 8 * K))
 
-    def maximise(self, statistics: ShapeStatistics, params: LocationScaleParameters) -> LocationScaleParameters:
+    def maximise(self, statistics: ShapeStatistics, params: Any) -> Any:
         d = params.means.shape[1]
         width = self.family.dimension(d)
         mass = statistics.mass * (d // width)  # the product form has d members a row
         shape = self.family.generator.maximise_shape(mass, list(statistics.sums), width, *params.shape)
         return params._replace(shape=shape)
-
-    def sample(self, params: Any, labels: Integers, rng: np.random.Generator) -> Floats:
-        return self.family.sample(params, labels, rng)
-
-    def n_parameters(self, params: Any) -> int:
-        return self.family.n_parameters(params)

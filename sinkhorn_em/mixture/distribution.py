@@ -194,7 +194,10 @@ class DistributionMixin:
     def _posterior(self, x: Floats) -> Floats:
         """Posterior weights (K,) of one row; components of weight 0 keep it."""
         with np.errstate(divide="ignore"):
-            log_w = np.log(self.weights_) + self._family.log_density(self._coordinates.forward(x[None]), self._parameters)[0]
+            log_w = (
+                np.log(self.weights_)
+                + self._family.log_density(self._coordinates.forward(x[None]), self._parameters)[0]
+            )
         if not log_w.max() > -np.inf:
             raise ValueError(
                 f"given is {x.tolist()}; every component has density 0 there: the conditional does not exist"
