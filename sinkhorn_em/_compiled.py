@@ -40,6 +40,7 @@ def _compiler(flags: set[str]) -> Callable[[Any], Any]:
 exact, kernel = _compiler(EXACT), _compiler(SAFE)
 inlined = njit(inline="always", fastmath=SAFE, error_model="numpy")
 
+LARGEST = 1e300  # stands for infinity where infinity less infinity would be NaN
 TILE_BYTES = 1 << 18  # one tile of responsibilities stays in the L2 cache
 SMALL = 40_000  # entries below which starting threads costs more than they save
 MAX_BLOCKS = 64
@@ -205,9 +206,9 @@ def log_normaliser(top, total, m, out):
 
 @exact
 def _affine_log1p(x, scale, factor, shift):
-    """x = shift + factor log(1 + scale x) in place, for scale x >= 0; what 1 + y loses of y is put back."""
+    """x = shift + factor log(1 + scale x) in place, for scale x >= 0, infinity too; what 1 + y loses of y is put back."""
     for j in range(x.shape[0]):
-        y = scale * x[j]
+        y = min(scale * x[j], LARGEST)
         u = 1.0 + y
         x[j] = shift + factor * (log_positive(u) + (y - (u - 1.0)) / u)
 

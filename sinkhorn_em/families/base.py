@@ -37,6 +37,8 @@ class Family(Turn):
 
     #: coordinates to be fitted in: "none" (the data as they are), "isotropic", "scaled" or "whitened"
     coordinates: ClassVar[str] = "none"
+    #: its values are counts: there is no uniform density, and quantiles are counts
+    discrete: ClassVar[bool] = False
 
     @abstractmethod
     def start(self, n_components: int, n_features: int) -> Any:
@@ -69,6 +71,11 @@ class Family(Turn):
         """The family with scales shared by all components: what the burn-in uses."""
         return self
 
+    @property
+    def given_shapes(self) -> frozenset[str]:
+        """Names of shape parameters that the options give: no start overrules them."""
+        return frozenset()
+
     def check(self, X: Floats) -> None:
         """Raise ValueError if rows X (n, d) cannot come from this family."""
 
@@ -83,6 +90,10 @@ class Family(Turn):
     def collapsed(self, params: Any) -> Booleans | None:
         """Components (K,) whose scale is held at its floor; None: the family does not say."""
         return None
+
+    def cdf(self, x: Floats, params: Any) -> Floats:
+        """Distribution functions F_k(x_i) of one feature, (m, K), of values x (m,)."""
+        raise ValueError(f"cdf: the family {type(self).__name__} has no distribution function")
 
     def describe(self, params: Any, coordinates: LinearMap) -> dict[str, Any]:
         """The parameters in the units of the data, by name: fitted attributes without their underscore."""

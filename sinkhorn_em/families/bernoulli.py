@@ -8,7 +8,7 @@ The M-step is the mean of the rows (exact).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -31,6 +31,8 @@ class BernoulliParameters(NamedTuple):
 @dataclass(frozen=True)
 class Bernoulli(Family):
     """The Bernoulli family."""
+
+    discrete: ClassVar[bool] = True
 
     def check(self, X: Floats) -> None:
         for i in range(0, len(X), TILE):

@@ -43,9 +43,9 @@ class Constraints(NamedTuple):
     frozen_means: Booleans | None = None  # (K,)
     frozen_covariances: Booleans | None = None  # (K,)
     rows: float = 1.0  # total frequency: one row has the mass 1 / rows
-    shared: bool = (
-        False  # one scale matrix for all components in the end: its prior is counted once, in the burn-in too
-    )
+    log_det: float = 0.0  # log |det A| of the coordinates: scale matrices have another density in the units of the data
+    #: one scale matrix for all components in the end: its prior is counted once, in the burn-in too
+    shared: bool = False
 
 
 FREE = Constraints()
@@ -124,7 +124,7 @@ def freeze_covariances(constraints: Constraints, new: Covariances, old: Covarian
 
 
 def log_prior(constraints: Constraints, means: Floats, covariances: Covariances) -> float:
-    """Log-density of the parameters, without its constants, nats per unit of row mass."""
+    """Log-density of the parameters in the units of the data, without its constants, nats per unit of row mass."""
     mean_prior, prior, F = constraints.mean_prior, constraints.covariance_prior, covariances.factors
     total = 0.0
     if isinstance(mean_prior, MeanPrior):
@@ -132,11 +132,10 @@ def log_prior(constraints: Constraints, means: Floats, covariances: Covariances)
         total -= 0.5 * float(np.einsum("ki,kij,kj->", delta, mean_prior.precisions, delta))
     if isinstance(mean_prior, ScaledMeanPrior):
         radii = lengths(F, means - mean_prior.mean, np.ones((len(means), 1)))
-        total += float(covariances.log_det.sum()) / constraints.rows - 0.5 * mean_prior.shrinkage * float(
-            (radii**2).sum()
-        )
+        log_det = covariances.log_det.sum() + len(means) * constraints.log_det
+        total += float(log_det) / constraints.rows - 0.5 * mean_prior.shrinkage * float((radii**2).sum())
     if prior is not None:
         share = 1 / len(means) if constraints.shared else 1.0
         trace = np.einsum("kij,jl,kil->k", F, prior.scatter, F) if F.ndim == 3 else F**2 @ np.diagonal(prior.scatter)
-        total += share * float((prior.mass * covariances.log_det - 0.5 * trace).sum())
+        total += share * float((prior.mass * (covariances.log_det + constraints.log_det) - 0.5 * trace).sum())
     return total

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from .._typing import Booleans, Floats, Integers, LinearMap, RowPlan
-from .base import Family, empty_components, positive, prescribed_means, tiles
+from .base import TILE, Family, empty_components, positive, prescribed_means, tiles
 from .exponential_sums import best_exponent, exponential_sum_bound, exponential_sum_terms
 
 LOWER, UPPER = 2 / 3, 3 / 2  # one M-step changes a scale at most by these: a wider interval has a looser bound
@@ -68,11 +68,13 @@ class Gumbel(Family):
         K, d = params.locations.shape
         if out is None:
             out = np.empty((K, len(X))).T
-        for k, log_f in enumerate(out.T):
-            log_f[:] = -np.log(params.scales[k]).sum()
-            for q in range(d):
-                y = (X[:, q] - params.locations[k, q]) * (self._sign / params.scales[k, q])
-                log_f += y - _exp(y)
+        for start in range(0, len(X), TILE):
+            rows = slice(start, start + TILE)
+            for k, log_f in enumerate(out.T[:, rows]):
+                log_f[:] = -np.log(params.scales[k]).sum()
+                for q in range(d):
+                    y = (X[rows, q] - params.locations[k, q]) * (self._sign / params.scales[k, q])
+                    log_f += y - _exp(y)
         return out
 
     def statistics(self, X: Floats, plan: RowPlan, params: GumbelParameters) -> GumbelStatistics:

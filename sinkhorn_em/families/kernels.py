@@ -151,13 +151,16 @@ def _plan_rows(scores, row_mass, offset, start, stop, tile, out):
 Transform = Callable[[int, int, Floats], None]
 
 
-def squared_radii(X: Floats, means: Floats, factors: Floats, out: Floats, then: Transform) -> None:
+def squared_radii(
+    X: Floats, means: Floats, factors: Floats, out: Floats, then: Transform, width: int | None = None
+) -> None:
     """``out`` (n, K) = |F_k (x_i - m_k)|^2 for lower triangular (K, d, d) or diagonal (K, d) factors.
 
-    ``then(start, stop, out.T[:, start:stop])`` is called on pieces (K, m) while they are in the cache, and may overwrite them.
+    ``then(start, stop, out.T[:, start:stop])`` is called on pieces (K, m) while they are in the cache, and may overwrite them;
+    ``width`` numbers a row are worked on there (default K).
     """
     radii, tile = _radii(means, factors)
-    chunk = chunk_rows(len(means))
+    chunk = chunk_rows(width or len(means))
 
     def task(block: int, i0: int, i1: int) -> None:
         for start in range(i0, i1, chunk):
@@ -174,7 +177,13 @@ def chunk_rows(K: int) -> int:
 
 
 def plan_chunks(
-    X: Floats, plan: RowPlan, means: Floats, factors: Floats, term: Callable[..., tuple[Any, ...]], partial_size: int
+    X: Floats,
+    plan: RowPlan,
+    means: Floats,
+    factors: Floats,
+    term: Callable[..., tuple[Any, ...]],
+    partial_size: int,
+    width: int | None = None,
 ) -> tuple[Any, ...]:
     """The sum over pieces of rows of ``term(start, stop, P, q)``, P and q (K, m): plan entries and squared radii.
 
@@ -182,7 +191,7 @@ def plan_chunks(
     """
     radii, tile = _radii(means, factors)
     K = len(means)
-    chunk, blocks = chunk_rows(K), n_blocks(len(X), means.size, partial_size)
+    chunk, blocks = chunk_rows(width or K), n_blocks(len(X), means.size, partial_size)
     sums: list[Any] = [None] * blocks
 
     def task(block: int, i0: int, i1: int) -> None:

@@ -81,6 +81,11 @@ class LocationScale(Family):
     def dimension(self, d: int) -> int:
         """Of the generator's argument."""
 
+    @property
+    def given_shapes(self) -> frozenset[str]:
+        names = self.generator.shape_names
+        return frozenset(name for name in names if not isinstance(getattr(self.generator, name), str))
+
     def columns(self, params: LocationScaleParameters) -> list[Floats]:
         """Shape parameters, so that they broadcast against squared radii."""
         return [s[:, None] for s in params.shape]
@@ -144,6 +149,10 @@ class LocationScale(Family):
         w = self.generator.weight(np.maximum(q, COINCIDENT), self.dimension(shift.shape[1]), *shape)
         w = np.where(q > COINCIDENT, coincident * w, 0.0)
         return w[:, :, None] * shift[:, :, None] * shift[:, None, :] if self.structure.full else w * shift**2
+
+    def cdf(self, x: Floats, params: LocationScaleParameters) -> Floats:
+        scale = params.covariances.factors.reshape(-1)  # of one feature
+        return self.generator.cdf((x[:, None] - params.means[:, 0]) * scale, *params.shape)
 
     def sample(self, params: LocationScaleParameters, labels: Integers, rng: np.random.Generator) -> Floats:
         K, d = params.means.shape

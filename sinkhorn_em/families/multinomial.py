@@ -8,7 +8,7 @@ The M-step is the share of every category in the counts (exact). A row of total 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.special import gammaln
@@ -33,6 +33,8 @@ class MultinomialParameters(NamedTuple):
 @dataclass(frozen=True)
 class Multinomial(Family):
     """The multinomial family; ``n_trials`` is the total of every row that `sample` draws, fits take the totals of the rows."""
+
+    discrete: ClassVar[bool] = True
 
     n_trials: int = 1
 

@@ -95,6 +95,14 @@ class WithNoise(Family):
     def _around(self, family: Family) -> Family:
         return replace(self, family=family)
 
+    @property
+    def discrete(self) -> bool:  # type: ignore[override]
+        return self.family.discrete
+
+    @property
+    def given_shapes(self) -> frozenset[str]:
+        return self.family.given_shapes
+
     def start(self, n_components: int, n_features: int) -> Any:
         return self.family.start(n_components - 1, n_features)
 
@@ -144,16 +152,13 @@ class WithNoise(Family):
 
 def smallest_box(X: Floats) -> Box:
     """The smaller of the bounding box of rows X (n, d) and the box along their principal axes (mclust's hypvol)."""
-    low, high = X.min(axis=0), X.max(axis=0)
-    upright = Box(low, np.diag(high - low))
-    centre = X.mean(axis=0)
-    V = np.linalg.eigh(np.atleast_2d(np.cov(X.T)))[1]
+    low, high, centre = X.min(axis=0), X.max(axis=0), X.mean(axis=0)
+    V = np.linalg.svd((X - centre).T @ (X - centre))[0]
     scores = (X - centre) @ V
     along, extent = scores.min(axis=0), np.ptp(scores, axis=0)
-    tilted = Box(centre + V @ along, extent[:, None] * V.T)
-    size = float(np.abs(X).max())
-    if not (np.ptp(X, axis=0) > FLAT * size).all() or not (extent > FLAT * size).all():
+    if min(np.min(high - low), extent.min()) <= FLAT * float(np.abs(X).max()):
         raise ValueError(
             "noise: the rows lie in a flat box of volume 0; remove constant or collinear features, or leave noise out"
         )
+    upright, tilted = Box(low, np.diag(high - low)), Box(centre + V @ along, extent[:, None] * V.T)
     return min(upright, tilted, key=lambda box: box.log_volume)

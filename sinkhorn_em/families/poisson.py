@@ -8,7 +8,7 @@ The M-step is the mean of the counts (exact).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.special import gammaln, pdtr
@@ -31,6 +31,8 @@ class PoissonParameters(NamedTuple):
 @dataclass(frozen=True)
 class Poisson(Family):
     """The Poisson family."""
+
+    discrete: ClassVar[bool] = True
 
     def check(self, X: Floats) -> None:
         check_counts(self, X)

@@ -42,7 +42,7 @@ class Product(LocationScale):
             z2.sum(axis=1, out=piece)
             piece += log_det
 
-        squared_radii(X, params.means, params.covariances.factors, out, density)
+        squared_radii(X, params.means, params.covariances.factors, out, density, params.means.size)
         return out
 
     def statistics(self, X: Floats, plan: RowPlan, params: LocationScaleParameters) -> LocationScaleStatistics:
@@ -65,7 +65,9 @@ class Product(LocationScale):
             U *= C
             return P.sum(axis=1), weight, at, first, np.einsum("kdm,kdm->kd", U, C)[:, :, None]
 
-        return LocationScaleStatistics(*plan_chunks(X, plan, params.means, params.covariances.factors, term, 4 * K * d))
+        return LocationScaleStatistics(
+            *plan_chunks(X, plan, params.means, params.covariances.factors, term, 4 * K * d, K * d)
+        )
 
     def _draw(self, n: int, d: int, rng: np.random.Generator, shape: list[float]) -> Floats:
         return self.generator.draw(n * d, 1, rng, *shape).reshape(n, d)

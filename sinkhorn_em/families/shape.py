@@ -58,7 +58,9 @@ class ShapeTurn(Turn):
             sums = np.array(generator.shape_sums(weights, squares, family.dimension(d), *shape))
             return P.sum(axis=1), sums if sums.ndim == 2 else sums.sum(axis=2)
 
-        return ShapeStatistics(*plan_chunks(X, plan, params.means, params.covariances.factors, term, 8 * K))
+        return ShapeStatistics(
+            *plan_chunks(X, plan, params.means, params.covariances.factors, term, 8 * K, K * d // family.dimension(d))
+        )
 
     def maximise(self, statistics: ShapeStatistics, params: Any) -> Any:
         d = params.means.shape[1]

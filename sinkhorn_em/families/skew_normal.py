@@ -19,7 +19,7 @@ from scipy.special import erfcx, log_ndtr
 from scipy.stats import skewnorm
 
 from .._typing import Booleans, Floats, Integers, LinearMap, RowPlan
-from .base import Family, empty_components, finite, positive, prescribed_means, tiles
+from .base import TILE, Family, empty_components, finite, positive, prescribed_means, tiles
 
 DEEP, DEPTH = 8.0, 40  # from r = -DEEP a continued fraction of DEPTH terms is good to rounding
 #: delta = Delta / omega at the start: 0 is a stationary point of the likelihood, 1 its boundary
@@ -71,11 +71,13 @@ class SkewNormal(Family):
     def log_density(self, X: Floats, params: SkewNormalParameters, out: Floats | None = None) -> Floats:
         if out is None:
             out = np.empty((len(params.scales), len(X))).T
-        for k, log_f in enumerate(out.T):
-            omega = params.scales[k]
-            z = (X[:, 0] - params.locations[k]) / omega
-            log_f[:] = log_ndtr(params.slants[k] * z)
-            log_f += math.log(2) - 0.5 * math.log(2 * math.pi) - math.log(omega) - 0.5 * z * z
+        for start in range(0, len(X), TILE):
+            rows = slice(start, start + TILE)
+            for k, log_f in enumerate(out.T[:, rows]):
+                omega = params.scales[k]
+                z = (X[rows, 0] - params.locations[k]) / omega
+                log_f[:] = log_ndtr(params.slants[k] * z)
+                log_f += math.log(2) - 0.5 * math.log(2 * math.pi) - math.log(omega) - 0.5 * z * z
         return out
 
     def statistics(self, X: Floats, plan: RowPlan, params: SkewNormalParameters) -> SkewNormalStatistics:

@@ -27,9 +27,15 @@ from .model import Model, learned_columns
 from .prediction import PredictionMixin
 from .schedule import START_NOISE, Outcome, Schedule, Start, better, run_start
 
+FALL = 1e-6  # of the bound: more than its rounding
+OF_THE_DATA = ("n_features_in_", "feature_names_in_")
+
 
 class BaseMixture(DistributionMixin, PredictionMixin, DensityMixin, BaseEstimator):
     """`fit` and its attributes; the subclasses hold the options, and say what they mean."""
+
+    family: Any = "gaussian"
+    form = "elliptical"
 
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, labels: Any = None, forbidden: Any = None
@@ -43,7 +49,8 @@ class BaseMixture(DistributionMixin, PredictionMixin, DensityMixin, BaseEstimato
         sample_weight : array (n,), optional
             Frequencies: weight 2 is the row twice.
         labels : array (n,) of int, optional
-            Components of the rows for which they are known, -1 for the others.
+            Components of the rows for which they are known, -1 for the others. A few labelled rows that are not typical can lead a
+            single start astray: with few labels take `n_init` of 10 or so.
         forbidden : boolean array (n, K), optional
             True where a row cannot belong to a component.
 
@@ -77,12 +84,11 @@ class BaseMixture(DistributionMixin, PredictionMixin, DensityMixin, BaseEstimato
         self._warn(best)
         return self
 
-    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Integers:
-        """Fit, and the label of every row: `predict` of the same rows."""
-        return self.fit(X, y, sample_weight).predict(X)
-
-    def _family_option(self) -> Any:
-        return "gaussian"
+    def fit_predict(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, labels: Any = None, forbidden: Any = None
+    ) -> Integers:
+        """Fit, and the label of every row, (n,): `predict` of the same rows."""
+        return self.fit(X, y, sample_weight, labels=labels, forbidden=forbidden).predict(X)
 
     def _rule(self) -> ColumnRule:
         return checks.check_rule(self.tau, self.trim, self.size_bounds, self.n_components, self.noise is not None)
@@ -102,12 +108,15 @@ class BaseMixture(DistributionMixin, PredictionMixin, DensityMixin, BaseEstimato
         K, Z = self.n_components, model.Z
         values, weights = self._given(X.shape[1], model)
         among, coordinates = Z, model.coordinates
-        if model.coordinates_are_counts:
+        if model.as_they_are:
             coordinates, among = fit_coordinates(X, model.row_mass, "scaled")
         centres = coordinates.forward(values["means"]) if "means" in values else None
         scratch = np.empty((K + (self.noise is not None), len(Z))).T
         rows = distinct_rows(X, among, model.row_mass)
-        return Start(rows, among, scratch, K, self.init_params, model.coordinates, values, centres, weights, pairs)
+        prior = model.mean_prior
+        return Start(
+            rows, among, scratch, K, self.init_params, model.coordinates, values, centres, weights, pairs, prior
+        )
 
     def _given(self, d: int, model: Model) -> tuple[dict[str, Any], Floats | None]:
         """Starting values in the units of the data, and weights: the user's, or those of the last fit."""
@@ -117,11 +126,15 @@ class BaseMixture(DistributionMixin, PredictionMixin, DensityMixin, BaseEstimato
             values["means"] = checks.check_array("means_init", self.means_init, (K, d))
         if self.precisions_init is not None:
             values["covariances"] = checks.check_precisions(self.precisions_init, model.structure, K, d)
-        if self.warm_start and hasattr(self, "weights_"):
+        if self._continues():
             values, weights = self._thaw(self._last_fit(d, model), values), self._weights
         elif weights is not None:
             weights = self._with_noise(weights)
         return values, weights
+
+    def _continues(self) -> bool:
+        """There is a last fit to go on from."""
+        return bool(self.warm_start) and hasattr(self, "weights_")
 
     def _thaw(self, last: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
         """The parameters of the last fit, but for those that are frozen at values given."""
@@ -142,17 +155,31 @@ class BaseMixture(DistributionMixin, PredictionMixin, DensityMixin, BaseEstimato
 
     def _last_fit(self, d: int, model: Model) -> dict[str, Any]:
         """Parameters of the last fit, if they fit this one."""
-        now = (self._member_name(), self.covariance_type, self.n_components, d, self.noise is None)
+        now = self._kind_of_fit(d)
         if self._fitted_as != now:
             raise ValueError(
-                f"warm_start: the last fit has (family, covariance_type, n_components, n_features, no noise) {self._fitted_as}, "
-                f"this one needs {now}: set warm_start=False, or keep the model"
+                "warm_start: the last fit has (family, covariance_type, form, n_components, n_features, no noise) "
+                f"{self._fitted_as}, this one needs {now}: set warm_start=False, or keep the model"
             )
         described = self._family.describe(self._parameters, self._coordinates)
-        return {name: value for name, value in described.items() if not name.startswith("precisions")}
+        given = model.family.given_shapes
+        return {
+            name: value for name, value in described.items() if not name.startswith("precisions") and name not in given
+        }
+
+    def _kind_of_fit(self, d: int) -> tuple[Any, ...]:
+        """What has to stay the same for a warm start."""
+        return (
+            self._member_name(),
+            self.covariance_type,
+            self.form,
+            self.n_components,
+            d,
+            self.noise is None,
+        )
 
     def _member_name(self) -> str:
-        option = self._family_option()
+        option = self.family
         return option if isinstance(option, str) else type(option).__name__
 
     def _schedule(self, model: Model, rule: ColumnRule, start: Start, row_mass: Floats) -> Schedule:
@@ -163,7 +190,7 @@ class BaseMixture(DistributionMixin, PredictionMixin, DensityMixin, BaseEstimato
         if prescribed is None:
             prescribed = self._known_weights(frozen, start.weights)
         held = self._with_noise(prescribed)
-        burn_in = rule.constrains and "covariances" not in start.values
+        burn_in = rule.constrains and "covariances" not in start.values and not self._continues()
         schedule = Schedule(model.family, rule, learned, held, burn_in, self.max_iter, self.tol)
         return schedule if start.forbidden is None else self._feasible(schedule, start.forbidden, row_mass)
 
@@ -191,7 +218,8 @@ class BaseMixture(DistributionMixin, PredictionMixin, DensityMixin, BaseEstimato
         best: Outcome | None = None
         with tqdm(disable=not self.verbose, desc="Sinkhorn-EM", unit="iteration") as bar:
             for attempt in range(n_init):
-                outcome = run_start(engine, schedule, start, rng, self._reporter(bar, attempt, n_init))
+                at = start.at_prior if attempt == 0 else start
+                outcome = run_start(engine, schedule, at, rng, self._reporter(bar, attempt, n_init))
                 best = outcome if best is None else better(best, outcome)
         assert best is not None
         return best
@@ -230,15 +258,17 @@ class BaseMixture(DistributionMixin, PredictionMixin, DensityMixin, BaseEstimato
         self.converged_ = best.fit.converged
 
     def _adopt(self, model: Model, parameters: Any, weights: Floats) -> None:
-        """Take over a family and its parameters."""
+        """Take over a family and its parameters; what an earlier fit said is forgotten."""
         K = self.n_components
+        for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("_") and n not in OF_THE_DATA]:
+            delattr(self, name)
         self._coordinates, self._family, self._parameters, self._weights = (
             model.coordinates,
             model.family,
             parameters,
             weights,
         )
-        self._fitted_as = (self._member_name(), self.covariance_type, K, model.Z.shape[1], self.noise is None)
+        self._fitted_as = self._kind_of_fit(model.Z.shape[1])
         self.weights_ = weights[:K]
         if self.noise is not None:
             self.noise_weight_ = float(weights[K])
@@ -263,6 +293,14 @@ class BaseMixture(DistributionMixin, PredictionMixin, DensityMixin, BaseEstimato
                 f"components {np.flatnonzero(collapsed).tolist()} collapsed: their covariance is singular and "
                 "was held at its floor (duplicated or too few rows, or a constant feature): lower n_components, choose a simpler "
                 "covariance_type, set reg_covar, or prescribe the weights",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        fall = -float(np.diff(best.bounds).min(initial=0.0))
+        if fall > FALL * (1 + abs(best.bounds[-1])):
+            warnings.warn(
+                f"the bound fell by {fall:.2g} nats per row on the way, which it never does in exact arithmetic: some covariance "
+                "is singular to rounding (set reg_covar='scale'), or a family of your own does not raise its likelihood",
                 ConvergenceWarning,
                 stacklevel=3,
             )

@@ -321,5 +321,15 @@ def check_shapes(generator: Any, shapes: dict[str, Any], K: int) -> None:
             f"{unknown[0]} is neither an option of the class nor a shape parameter of {type(generator).__name__}, which has "
             f"{list(generator.shape_names)}"
         )
+    missing = sorted(set(generator.shape_names) - set(shapes)) if generator.estimates_shape else []
+    if missing:
+        raise ValueError(
+            f"{missing[0]} is missing; {type(generator).__name__} would estimate it, but there are no rows to estimate it from: "
+            f"give it by name, {missing[0]}=..."
+        )
+    for name, value in shapes.items():
+        given = getattr(generator, name)
+        if isinstance(value, str) or (not isinstance(given, str) and not np.array_equal(given, value)):
+            raise ValueError(f"{name} is {value!r}, but the family says {name}={given!r}: give numbers, in one place")
     if shapes:
         replace(generator, **shapes).check(K)

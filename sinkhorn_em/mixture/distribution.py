@@ -70,6 +70,8 @@ class DistributionMixin:
         if means.ndim != 2 or len(means) != K:
             raise ValueError(f"means has shape {means.shape}; it must be (K, d) with K = {K}, the number of weights")
         known = set(cls._get_param_names()) - {"n_components"}  # type: ignore[attr-defined]
+        if options.pop("n_components", K) != K:
+            raise ValueError(f"n_components does not fit weights, of which there are {K}: leave it out")
         model: Any = cls(**{"n_components": K}, **{name: value for name, value in options.items() if name in known})
         shape = {name: value for name, value in options.items() if name not in known}
         checks.check_options(model)
@@ -129,7 +131,7 @@ class DistributionMixin:
         """
         if not isinstance(given, dict):
             raise ValueError(f"given is {given!r}; it must be a dict of the values of some features, by number or name")
-        known = self._feature_numbers(list(given))
+        known = self._feature_numbers(list(given), "given")
         if len(set(known)) == self.n_features_in_:
             raise ValueError(f"given has all {self.n_features_in_} features; leave at least one free")
         x2 = checks.check_array("given", list(given.values()), (len(known),))
@@ -165,7 +167,7 @@ class DistributionMixin:
         self._one_feature("quantile")
         if not ((p > 0) & (p < 1)).all():
             raise ValueError(f"p is {p.tolist()}; probabilities must lie strictly between 0 and 1")
-        if self._counts():
+        if self._family.discrete:
             return np.array([_smallest_count(self.cdf, value) for value in p.ravel()]).reshape(p.shape)
         return np.array([_root(self.cdf, value, self.means_[:, 0]) for value in p.ravel()]).reshape(p.shape)
 
@@ -206,15 +208,7 @@ class DistributionMixin:
 
     def _component_cdf(self, x: Floats) -> Floats:
         """(n, K) distribution functions of the components."""
-        family = self._family
-        if not isinstance(family, LocationScale):
-            return family.cdf(self._coordinates.forward(x[:, None])[:, 0], self._parameters)
-        scale = np.sqrt(self._dense_scales()[:, 0, 0])
-        z = (x[:, None] - self.means_[:, 0]) / scale
-        return family.generator.cdf(z, *self._parameters.shape)
-
-    def _counts(self) -> bool:
-        return not isinstance(self._family, LocationScale) and self._family.coordinates == "none"
+        return self._family.cdf(self._coordinates.forward(x[:, None])[:, 0], self._parameters)
 
     def _one_feature(self, method: str) -> None:
         check_is_fitted(self)
@@ -222,12 +216,10 @@ class DistributionMixin:
             raise ValueError(
                 f"{method} is for one feature, but the mixture has {self.n_features_in_}: take a marginal first"
             )
-        if self.noise is not None or not (isinstance(self._family, LocationScale) or hasattr(self._family, "cdf")):
-            raise ValueError(
-                f"{method}: a mixture with noise, or of the family {type(self._family).__name__}, has no {method}"
-            )
+        if self.noise is not None:
+            raise ValueError(f"{method}: a mixture with a noise component has no {method}; fit without noise")
 
-    def _feature_numbers(self, features: Any) -> list[int]:
+    def _feature_numbers(self, features: Any, name: str = "features") -> list[int]:
         check_is_fitted(self)
         wanted = list(features) if isinstance(features, list | tuple | np.ndarray) else [features]
         names = list(getattr(self, "feature_names_in_", []))
@@ -238,14 +230,14 @@ class DistributionMixin:
         )
         if not valid or not numbers or len(set(numbers)) < len(numbers):
             raise ValueError(
-                f"features is {wanted}; it must name some of the {self.n_features_in_} features once, by number or name {names}"
+                f"{name} is {wanted}; it must name some of the {self.n_features_in_} features once, by number or name {names}"
             )
         return [int(j) for j in numbers]
 
     def _generator(self, method: str) -> Generator:
         if not isinstance(self._family, LocationScale):
             raise ValueError(
-                f"{method}: components of the family {type(self._family).__name__} do not support it, nor with noise"
+                f"{method}: it is for location-scale families without a noise component, not for {type(self._family).__name__}"
             )
         return self._family.generator
 
@@ -276,8 +268,9 @@ class DistributionMixin:
         diagonal = not self._family.structure.full
         names = zip(generator.shape_names, self._parameters.shape if shape is None else shape, strict=True)
         options: dict[str, Any] = {"covariance_type": "diag" if diagonal else "full", **dict(names)}
-        if hasattr(self, "family"):
+        if "family" in self._get_param_names():  # type: ignore[attr-defined]
             options |= {"family": generator, "form": self.form}  # type: ignore[attr-defined]
+        options["random_state"] = self.random_state  # type: ignore[attr-defined]
         values = np.diagonal(S, axis1=1, axis2=2) if diagonal else S
         return type(self).from_parameters(weights / weights.sum(), means, values, **options)
 

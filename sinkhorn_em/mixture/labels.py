@@ -8,6 +8,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from .._typing import Booleans, Floats, Integers
+from ..families.constraints import MeanPrior
 from ..ot import ColumnRule
 from ..ot.feasibility import InfeasibleMarginalsError, check_feasible
 
@@ -28,7 +29,7 @@ def forbidden_pairs(labels: Any, forbidden: Any, n: int, K: int, noise: bool) ->
     if forbidden is not None:
         pairs[:, :] = _check_mask(forbidden, n, K, noise)
     if labels is not None:
-        known = _check_labels(labels, n, K)
+        known = _check_labels(labels, n, K + noise)
         rows = np.flatnonzero(known != UNKNOWN)
         barred = pairs[rows, known[rows]]
         if barred.any():
@@ -101,6 +102,19 @@ def match(start: Integers | Floats, rows: Integers, pairs: Booleans, row_mass: F
     R = start if start.ndim == 2 else np.eye(K)[start]
     known = pairs.any(axis=1)
     gain = R[rows[known]].T @ (row_mass[known, None] * ~pairs[known])  # (drawn, component)
+    return _renamed(start, gain)
+
+
+def match_prior(start: Integers | Floats, Z: Floats, mass: Floats, prior: MeanPrior) -> Integers | Floats:
+    """Rename the drawn clusters of rows Z (m, d) so that the prior of the means is most probable at theirs."""
+    R = (start if start.ndim == 2 else np.eye(len(prior.means))[start]) * mass[:, None]
+    means = (R.T @ Z) / np.maximum(R.sum(axis=0), np.finfo(float).tiny)[:, None]
+    delta = means[:, None] - prior.means  # (drawn, component, d)
+    return _renamed(start, -np.einsum("jki,kil,jkl->jk", delta, prior.precisions, delta))
+
+
+def _renamed(start: Integers | Floats, gain: Floats) -> Integers | Floats:
+    """Labels or responsibilities with the names of the clusters permuted for the largest total gain (drawn, component)."""
     new = linear_sum_assignment(-gain)[1]  # of every drawn cluster
     if start.ndim == 1:
         return new[start]

@@ -115,6 +115,3 @@ class LocationScaleMixture(BaseMixture):
         self.warm_start = warm_start
         self.verbose = verbose
         self.verbose_interval = verbose_interval
-
-    def _family_option(self) -> Any:
-        return self.family

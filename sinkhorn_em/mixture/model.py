@@ -10,16 +10,18 @@ import numpy as np
 
 from .._typing import Booleans, Floats
 from ..coordinates import Blocks, fit_coordinates, identity
-from ..families import FAMILIES, Elliptical, Family, Generator, Product
+from ..families import FAMILIES, GENERATORS, Elliptical, Family, Generator, Product
 from ..families.constraints import Constraints, CovariancePrior, MeanPrior, ScaledMeanPrior
 from ..families.covariances import Regularisation, Structure, structure_named
 from ..families.covariances.blocks import BlockDiagonal
+from ..families.generators.base import verify
 from ..families.location_scale import LocationScale
 from ..families.noise import WithNoise, smallest_box
 from ..families.priors import InverseWishart, NormalInverseWishart, NormalPrior
 from . import checks
 
 RELATIVE_FLOOR = 1e-9  # smallest component variance, as a share of the data's variance in the same direction
+ROUNDING_FLOOR = np.finfo(float).eps ** 2  # the same where the user rules: below it rows differ by their rounding only
 NORMAL_MAD = 1.4826  # standard deviations of a Gaussian in a median absolute deviation
 FORMS: dict[str, type[LocationScale]] = {"elliptical": Elliptical, "product": Product}
 UNIVARIATE = ("E", "V")
@@ -42,7 +44,7 @@ class Model:
     def __init__(self, estimator: Any, X: Any, row_mass: Floats, rows: float) -> None:
         self.estimator, self.row_mass, self.rows = estimator, row_mass, rows
         K, d = estimator.n_components, X.shape[1]
-        self.member = member(estimator._family_option())
+        self.member = member(estimator.family)
         if isinstance(self.member, Generator):
             self.member.check(K)
             self.structure = build_structure(estimator, d)
@@ -63,7 +65,7 @@ class Model:
             else:
                 self.coordinates, self.Z = fit_coordinates(X, row_mass, kind)
         if estimator.noise is not None:
-            if self.coordinates_are_counts:
+            if self.family.discrete:
                 raise ValueError(f"noise is {estimator.noise!r}; counts have no uniform density: set noise=None")
             box = smallest_box(np.asarray(X[row_mass > 0], np.float64))
             self.family = WithNoise(self.family, box.mapped(self.coordinates))
@@ -75,9 +77,11 @@ class Model:
             raise ValueError(
                 f"noise is {estimator.noise!r}; a noise component needs rows to fill: fit the mixture instead"
             )
+        checks.check_prior(estimator.prior)
+        checks.check_frozen(estimator)
         model = cls.__new__(cls)
         model.estimator, model.coordinates, model.Z, model.rows = estimator, identity(d), np.empty((0, d)), 1.0
-        model.member = member(estimator._family_option())
+        model.member = member(estimator.family)
         if isinstance(model.member, Generator):
             model.member.check(estimator.n_components)
             model.structure, model.blocks = build_structure(estimator, d), estimator_blocks(estimator, d)
@@ -88,18 +92,28 @@ class Model:
         return model
 
     def _form(self) -> type[LocationScale]:
-        form = getattr(self.estimator, "form", "elliptical")
+        form = self.estimator.form
         if form not in FORMS:
             raise ValueError(f"form is {form!r}; it must be one of {sorted(FORMS)}")
         return FORMS[form]
 
     @property
-    def coordinates_are_counts(self) -> bool:
-        return not isinstance(self.member, Generator) and self.family.coordinates == "none"
+    def mean_prior(self) -> MeanPrior | None:
+        """The prior of the means, if each component has its own."""
+        prior = self.constraints.mean_prior if isinstance(self.member, Generator) else None
+        return prior if isinstance(prior, MeanPrior) else None
+
+    @property
+    def as_they_are(self) -> bool:
+        """The rows are fitted in the units of the data: starts are drawn in others."""
+        return self.family.coordinates == "none"
 
     def _location_scale(self, X: Any) -> Family:
         assert isinstance(self.member, Generator)
-        return self._form()(self.member, self.structure, self._regularisation(), self._constraints(X))
+        if type(self.member) not in GENERATORS.values():
+            verify(self.member, 1 if self._form() is Product else X.shape[1])
+        self.constraints = self._constraints(X)
+        return self._form()(self.member, self.structure, self._regularisation(), self.constraints)
 
     def _bounded_structure(self) -> Structure:
         """The structure with the user's eigenvalue bounds for every block, in the coordinates of the fit."""
@@ -117,11 +131,12 @@ class Model:
         bounds = (0.0, np.inf)
         if self.estimator.eigenvalue_bounds is not None and not self.blocks:
             ((low, high),) = checks.check_bounds("eigenvalue_bounds", self.estimator.eigenvalue_bounds, 1)
+            self.structure.check(Regularisation(0.0, None, (low, high)))  # in the user's units
             bounds = (low * A[0] ** 2, high * A[0] ** 2)
         A = A if A.ndim == 2 else np.diag(A)
         relative = isinstance(reg, str)
         ridge = None if relative or not reg else float(reg) * A @ A.T
-        regularisation = Regularisation(RELATIVE_FLOOR * self._bulk() if relative else 0.0, ridge, bounds)
+        regularisation = Regularisation((RELATIVE_FLOOR if relative else ROUNDING_FLOOR) * self._bulk(), ridge, bounds)
         self.structure.check(regularisation)
         return regularisation
 
@@ -130,8 +145,9 @@ class Model:
 
         At most 1, which is the variance: gross outliers must not raise the floor above the spread of everything else.
         """
-        Z = self.Z[self.row_mass > 0]
-        deviation = np.array([np.median(np.abs(z - np.median(z))) for z in Z.T])
+        rows = self.row_mass > 0
+        mass = self.row_mass[rows]
+        deviation = np.array([weighted_median(np.abs(z - weighted_median(z, mass)), mass) for z in self.Z[rows].T])
         variances = (NORMAL_MAD * deviation[deviation > 0]) ** 2
         return float(variances.min(initial=1.0))
 
@@ -147,7 +163,9 @@ class Model:
                 "freeze all of them, or use full, diag or spherical"
             )
         shared = all(part.shared for part in getattr(self.structure, "parts", (self.structure,)))
-        return Constraints(mean_prior, covariance_prior, means, covariances, self.rows, shared)
+        return Constraints(
+            mean_prior, covariance_prior, means, covariances, self.rows, self.coordinates.log_det, shared
+        )
 
     def _priors(self, X: Any) -> tuple[MeanPrior | ScaledMeanPrior | None, CovariancePrior | None]:
         mean_prior: MeanPrior | ScaledMeanPrior | None = None
@@ -216,6 +234,13 @@ class Model:
         return self.coordinates.covariances_forward(S, True, False)
 
 
+def weighted_median(x: Floats, mass: Floats) -> float:
+    """The smallest value with at least half of the mass at or below it."""
+    order = np.argsort(x)
+    total = np.cumsum(mass[order])
+    return float(x[order[np.searchsorted(total, total[-1] / 2 * (1 - 1e-12))]])
+
+
 def estimator_blocks(estimator: Any, d: int) -> Blocks:
     """The blocks of features, or () if there is but one."""
     if estimator.blocks is None:
@@ -231,11 +256,11 @@ def build_structure(estimator: Any, d: int) -> Structure:
         raise ValueError(
             f"covariance_type is {name!r}, for one feature, but X has {d}: use EEE, VVV or another name of mclust's"
         )
-    if getattr(estimator, "form", "elliptical") == "product" and structure.full and d > 1:
+    if estimator.form == "product" and structure.full and d > 1:
         raise ValueError(
             f"form is 'product' and covariance_type {name!r}; coordinates are independent in it: use diag or tied_diag"
         )
-    if estimator.blocks is not None and getattr(estimator, "form", "elliptical") == "product":
+    if estimator.blocks is not None and estimator.form == "product":
         raise ValueError(
             f"blocks is {estimator.blocks!r}, but form is 'product', whose coordinates are independent anyway: leave it out"
         )
@@ -247,8 +272,9 @@ def build_structure(estimator: Any, d: int) -> Structure:
 def refuse_covariance_options(estimator: Any) -> None:
     """Families that have no scale matrix take no options about it."""
     asked = {
-        "covariance_type": estimator.covariance_type not in ("full", "diag"),
-        "form": getattr(estimator, "form", "elliptical") != "elliptical",
+        "covariance_type": estimator.covariance_type != "full",
+        "reg_covar": not isinstance(estimator.reg_covar, str),
+        "form": estimator.form != "elliptical",
         "blocks": estimator.blocks is not None,
         "eigenvalue_bounds": estimator.eigenvalue_bounds is not None,
         "prior": estimator.prior is not None,
@@ -259,7 +285,7 @@ def refuse_covariance_options(estimator: Any) -> None:
     if wrong:
         raise ValueError(
             f"{wrong[0]} is {getattr(estimator, wrong[0])!r}; it is about scale matrices, which the family "
-            f"{estimator._family_option()!r} does not have: leave it at its default"
+            f"{estimator.family!r} does not have: leave it at its default"
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -102,8 +103,8 @@ class PredictionMixin:
     def sample(self, n_samples: int = 1) -> tuple[Floats, Integers]:
         """Draw rows from the fitted mixture: (n_samples, d) and their components (n_samples,), in random order."""
         check_is_fitted(self)
-        if n_samples < 1:
-            raise ValueError(f"n_samples is {n_samples}; it must be at least 1")
+        if not isinstance(n_samples, Integral) or n_samples < 1:
+            raise ValueError(f"n_samples is {n_samples}; it must be a whole number, and at least 1")
         return self._draw(n_samples, check_random_state(self.random_state))
 
     def _draw(self, n_samples: int, random: np.random.RandomState) -> tuple[Floats, Integers]:
@@ -120,6 +121,7 @@ class PredictionMixin:
         """log f_k(x) of X in chunks of rows, (m, K)."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        self._family.check(X)
         log_det = self._coordinates.log_det
         for start in range(0, len(X), CHUNK):
             Z = self._coordinates.forward(X[start : start + CHUNK])

@@ -18,9 +18,10 @@ from ..coordinates import Coordinates
 from ..em import Fit, Phase, State, run_phase, start_state
 from ..engines import Engine
 from ..families import Family
+from ..families.constraints import MeanPrior
 from ..initialisation import DistinctRows, draw_start, fill_log_responsibilities, nearest
 from ..ot import ColumnRule
-from .labels import match, restrict_responsibilities
+from .labels import match, match_prior, restrict_responsibilities
 
 BURN_IN_ITERATIONS = 30
 BURN_IN_TOL = 1e-4
@@ -65,6 +66,13 @@ class Start(NamedTuple):
     centres: Floats | None = None  # (K, d) the means given, among the rows of Z
     weights: Floats | None = None  # (K,) given to start with
     forbidden: Booleans | None = None  # (n, K)
+    prior: MeanPrior | None = None  # of the means, which tells the components apart
+
+    @property
+    def at_prior(self) -> Start:
+        """The start at the means of the prior, if it tells the components apart and no means are given; else the start itself."""
+        distinct = self.prior is not None and len(np.unique(self.prior.means, axis=0)) == self.n_components
+        return self._replace(centres=self.prior.means) if distinct and self.prior and self.centres is None else self
 
     @property
     def complete(self) -> bool:
@@ -167,6 +175,8 @@ def _draw(start: Start, rng: np.random.RandomState, engine: Engine) -> Integers 
     if start.centres is not None:
         return nearest(Z, start.centres)
     drawn = draw_start(Z, start.rows.mass, start.n_components, start.method, rng)
+    if start.prior is not None:
+        drawn = match_prior(drawn, Z, start.rows.mass, start.prior)
     if start.forbidden is None:
         return drawn
     K = start.n_components

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import fields, is_dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ FORMAT = 2
 PRIVATE = ("_coordinates", "_family", "_parameters", "_weights", "_learned", "_fitted_as")
 
 
+@cache
 def _kinds() -> dict[str, type]:
     """Classes of this package whose objects may be stored, by name."""
     root = __name__.split(".")[0]
@@ -88,4 +90,7 @@ def read(path: str | Path, kind: str, needed: tuple[str, ...]) -> dict[str, Any]
         )
     if not set(needed) <= set(content):
         raise ValueError(f"{path} is damaged: it lacks {sorted(set(needed) - set(content))}")
-    return from_plain(content)
+    try:
+        return from_plain(content)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{path} is damaged, or written by another version: {error!r}") from None

@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sinkhorn_em import LocationScaleMixture
 from sinkhorn_em.em import Phase, run_phase, start_state
 from sinkhorn_em.engines import InMemory
-from sinkhorn_em.families import Elliptical, Gaussian, Laplace, StudentT
+from sinkhorn_em.families import GENERATORS, Elliptical, Gaussian, Laplace, StudentT
 from sinkhorn_em.families.covariances import MCLUST_NAMES, STRUCTURES, Regularisation
 from sinkhorn_em.ot import FixedMass, FreeMass, RelaxedMass
 
@@ -46,6 +46,19 @@ def test_the_bound_never_falls(family, structure, tau):
     R = np.asfortranarray(np.log(0.8 * np.eye(K)[labels] + 0.2 / K))
     state = start_state(engine, model, [R], RULES[tau])._replace(weights=np.array([0.2, 0.3, 0.5]))
     bounds = np.array(run_phase(engine, Phase(model, RULES[tau], False, 80, 0.0), state).bounds)
+    assert (np.diff(bounds) >= -ROUNDING * np.abs(bounds[1:])).all()
+
+
+@every_structure
+@pytest.mark.parametrize("generator", [g for name, g in GENERATORS.items() if name not in FAMILIES])
+@pytest.mark.parametrize("tau", [0, 1])
+def test_the_bound_never_falls_for_the_other_generators(generator, structure, tau):
+    X, labels = rows()
+    model = Elliptical(generator(), STRUCTURES[structure](), Regularisation(1e-9))
+    engine = InMemory(np.asfortranarray(X / X.std(axis=0)), np.full(N, 1 / N))
+    R = np.asfortranarray(np.log(0.8 * np.eye(K)[labels] + 0.2 / K))
+    state = start_state(engine, model, [R], RULES[tau])._replace(weights=np.array([0.2, 0.3, 0.5]))
+    bounds = np.array(run_phase(engine, Phase(model, RULES[tau], False, 40, 0.0), state).bounds)
     assert (np.diff(bounds) >= -ROUNDING * np.abs(bounds[1:])).all()
 
 
@@ -145,6 +158,8 @@ def test_the_univariate_names_are_for_one_feature(name):
         ({"family": 3}, "family is 3; it must be one of"),
         ({"covariance_type": "VXV"}, "covariance_type is 'VXV'; it must be one of"),
         ({"family": StudentT(df=0)}, "df is 0; it must be positive"),
+        ({"family": StudentT(df=np.inf)}, "df is inf; it must be positive and finite"),
+        ({"family": "gumbel", "reg_covar": 1.0}, "reg_covar is 1.0; it is about scale matrices"),
         ({"form": "cubic"}, "form is 'cubic'; it must be one of"),
         (
             {"form": "product"},

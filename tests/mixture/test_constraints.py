@@ -6,7 +6,7 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from sinkhorn_em import GaussianMixture, LocationScaleMixture
-from sinkhorn_em.families import InverseWishart, NormalInverseWishart, NormalPrior, StudentT
+from sinkhorn_em.families import Generator, InverseWishart, NormalInverseWishart, NormalPrior, StudentT
 
 RNG = np.random.default_rng(0)
 K, D = 2, 3
@@ -566,3 +566,84 @@ def test_two_bounds_of_separate_volumes_and_shapes_raise(covariance_type):
 def test_families_without_scale_matrices_take_no_constraints(options):
     with pytest.raises(ValueError, match="it is about scale matrices, which the family 'gumbel' does not have"):
         LocationScaleMixture(2, family="gumbel", **options).fit(X)
+
+
+@pytest.mark.parametrize("n_init", [1, 3])
+@pytest.mark.parametrize("init_params", ["kmeans", "random_from_data"])
+def test_components_are_those_of_their_own_priors(init_params, n_init):
+    rng = np.random.default_rng(1)
+    n_components, d = 8, 3
+    atlas = rng.uniform(0, 100, (n_components, d))
+    places = atlas + rng.normal(0, 3, (n_components, d))
+    rows = np.vstack([place + rng.normal(0, 2, (40, d)) for place in places])
+    truth = np.repeat(np.arange(n_components), 40)
+    for seed in range(3):
+        model = GaussianMixture(
+            n_components, prior=NormalPrior(atlas, 9.0), init_params=init_params, n_init=n_init, random_state=seed
+        ).fit(rows)
+        assert (model.predict(rows) == truth).mean() > 0.95
+
+
+def test_a_refit_forgets_what_the_last_fit_said():
+    model = LocationScaleMixture(K, family="student_t", noise=0.05, random_state=0).fit(X)
+    assert model.df_.shape == (K,) and model.noise_weight_ == 0.05
+    model.set_params(family="gaussian", noise=None).fit(X)
+    assert not hasattr(model, "df_") and not hasattr(model, "noise_weight_")
+
+
+def test_a_warm_start_takes_the_shape_that_the_family_has_now():
+    model = LocationScaleMixture(K, family=StudentT(df=3), warm_start=True, random_state=0).fit(X)
+    assert model.set_params(family=StudentT(df=50)).fit(X).df_.tolist() == [50.0] * K
+
+
+class Returns(Generator):
+    def log_density(self, q, d, *shape):
+        return -0.5 * q - 0.5 * d * np.log(2 * np.pi)
+
+    def weight(self, q, d, *shape):
+        return np.ones_like(q)
+
+    def draw(self, n, d, rng, *shape):
+        return rng.standard_normal((n, d))
+
+    def cdf(self, z, *shape):
+        return np.zeros_like(z)
+
+
+class Unnormalised(Returns):
+    def log_density(self, q, d, *shape):
+        q *= -0.5
+
+
+class Rising(Returns):
+    def log_density(self, q, d, *shape):
+        q[...] = -(q**2)
+
+    def weight(self, q, d, *shape):
+        return 4 * q
+
+
+class Wrong(Unnormalised):
+    def weight(self, q, d, *shape):
+        return 2 * np.ones_like(q)
+
+
+@pytest.mark.parametrize(
+    "generator,message",
+    [
+        (Returns(), "must overwrite q with h"),
+        (Unnormalised(), "integrates to"),
+        (Rising(), "rises with q"),
+        (Wrong(), r"-2 h'\(q\) is"),
+    ],
+)
+def test_a_generator_that_is_none_is_refused(generator, message):
+    with pytest.raises(ValueError, match=message):
+        LocationScaleMixture(K, family=generator).fit(X)
+
+
+def test_counts_are_asked_for_after_the_fit_too():
+    counts = np.random.default_rng(0).poisson([[2.0, 9.0]] * 30 + [[9.0, 2.0]] * 30).astype(float)
+    model = LocationScaleMixture(2, family="poisson", random_state=0).fit(counts)
+    with pytest.raises(ValueError, match=r"X\[0, 0\] is .*; Poisson takes counts"):
+        model.score(counts + 0.5)

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from scipy.integrate import quad
 from scipy.special import gammaln
 
 from ..._typing import Floats
@@ -91,6 +92,36 @@ class Generator(ABC):
         )
 
 
+def verify(generator: Generator, d: int) -> None:
+    """Raise ValueError if a generator of the user's is no density in d dimensions, or its weight not its slope."""
+    name, shape = type(generator).__name__, [s[:1, None] for s in generator.start_shape(1)]
+    q = np.array([[0.3, 1.0, 3.0, 10.0]])
+    up, down = q * (1 + 1e-5), q * (1 - 1e-5)
+    if generator.log_density(up, d, *shape) is not None or np.array_equal(up, q * (1 + 1e-5)):
+        raise ValueError(f"{name}.log_density must overwrite q with h(q) and return nothing: write q[...] = ...")
+    generator.log_density(down, d, *shape)
+    w = generator.weight(q.copy(), d, *shape)
+    if not np.allclose(w, (down - up) / (1e-5 * q), rtol=1e-3):
+        raise ValueError(
+            f"{name}.weight is {w[0]} at q = {q[0]}; -2 h'(q) is {((down - up) / (1e-5 * q))[0]}: mend one of them"
+        )
+    if (np.diff(w) > 1e-9).any():
+        raise ValueError(
+            f"{name}.weight rises with q, from {w[0]}: h must be convex in q, or the M-step lowers the likelihood"
+        )
+
+    def along_log_radius(u: float) -> float:
+        h = np.array([[np.exp(2 * u)]])
+        generator.log_density(h, d, *shape)
+        return float(np.exp(log_sphere(d) + d * u + h[0, 0]))
+
+    total = quad(along_log_radius, -20, 3, limit=200)[0] + quad(along_log_radius, 3, 40, limit=200)[0]
+    if not abs(total - 1) < 1e-3:
+        raise ValueError(
+            f"{name}.log_density integrates to {total:.6g} in {d} dimensions; it must be normalised: subtract its log"
+        )
+
+
 def positive_choice(name: str, value: Any, choices: tuple[str, ...], K: int, upper: float = np.inf) -> None:
     """Check a shape option: one of ``choices``, a number or one per component, in (0, upper]."""
     if isinstance(value, str):
@@ -104,9 +135,11 @@ def positive_choice(name: str, value: Any, choices: tuple[str, ...], K: int, upp
     except (TypeError, ValueError):
         numbers = np.full((), np.nan)
     if numbers.shape not in ((), (K,)):
-        raise ValueError(f"{name} has shape {numbers.shape}; it must be one number, or one per component, ({K},)")
-    if not ((numbers > 0) & (numbers <= upper)).all():
-        limit = "positive" if upper == np.inf else f"in (0, {upper:g}]"
+        raise ValueError(
+            f"{name} has shape {numbers.shape}; it must be one number, or one per component, ({K},): give {K} of them"
+        )
+    if isinstance(value, bool) or not ((numbers > 0) & (numbers <= upper) & (numbers < np.inf)).all():
+        limit = "positive and finite" if upper == np.inf else f"in (0, {upper:g}]"
         raise ValueError(
             f"{name} is {value!r}; it must be {limit}: one number, or one per component, or {list(choices)}"
         )

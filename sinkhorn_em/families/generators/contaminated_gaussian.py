@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import expit, ndtr
 
-from ..._compiled import affine_log1p, exp_in_place
+from ..._compiled import LARGEST, affine_log1p, exp_in_place
 from ..._typing import Floats
 from .base import Generator, pooled_where, positive_choice
 
@@ -39,6 +39,7 @@ class ContaminatedGaussian(Generator):
 
     def log_density(self, q: Floats, d: int, *shape: Floats) -> None:
         alpha, eta = shape
+        np.minimum(q, LARGEST, out=q)
         odds = self._log_odds(q, d, alpha, eta)
         tail = -np.abs(odds)
         exp_in_place(tail)
@@ -84,6 +85,7 @@ class ContaminatedGaussian(Generator):
         return isinstance(self.contamination, str) or isinstance(self.inflation, str)
 
     def shape_sums(self, P: Floats, q: Floats, d: int, *shape: Floats) -> list[Floats]:
+        np.minimum(q, LARGEST, out=q)
         bad = P * _sigmoid(self._log_odds(q, d, *shape))
         return [bad.sum(axis=-1), (bad * q).sum(axis=-1)]
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from .generalised_gaussian import GeneralisedGaussian
 
 
@@ -17,3 +19,7 @@ class Laplace(GeneralisedGaussian):
     """
 
     power: Any = 1.0
+
+    def check(self, K: int) -> None:
+        if isinstance(self.power, str) or not np.all(np.asarray(self.power) == 1):
+            raise ValueError(f"power is {self.power!r}; a Laplace has power 1: use generalised_gaussian for others")

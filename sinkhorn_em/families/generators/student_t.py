@@ -109,6 +109,10 @@ class Cauchy(StudentT):
 
     df: Any = 1.0
 
+    def check(self, K: int) -> None:
+        if isinstance(self.df, str) or not np.all(np.asarray(self.df) == 1):
+            raise ValueError(f"df is {self.df!r}; a Cauchy has one degree of freedom: use student_t for others")
+
     def cdf(self, z: Floats, *shape: Floats) -> Floats:
         return np.arctan2(1.0, -z) / math.pi  # to the last digit in both tails
 
