@@ -10,15 +10,14 @@ log f_k(x) = log|F_k| + h(q),  q = |F_k (x - m_k)|^2,  S_k^-1 = F_k' F_k.  The M
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from .._typing import Booleans, Floats, Integers, LinearMap, RowPlan
-from . import constraints as rules
 from .base import Family, Turn, empty_components
-from .constraints import Constraints
+from .constraints import Constraints, LocationPrior, lengths
 from .covariances import Covariances, Regularisation, Structure
 from .generators.base import Generator
 from .generators.gaussian import Gaussian
@@ -55,7 +54,7 @@ class LocationScale(Family):
     generator: Generator
     structure: Structure
     regularisation: Regularisation
-    constraints: Constraints = rules.FREE
+    constraints: Constraints = field(default_factory=Constraints)
 
     @property
     def coordinates(self) -> str:  # type: ignore[override]
@@ -97,7 +96,7 @@ class LocationScale(Family):
         return LocationScaleParameters(np.zeros((K, d)), unit, np.zeros(K, bool), self.generator.start_shape(K))
 
     def maximise(self, statistics: LocationScaleStatistics, params: LocationScaleParameters) -> LocationScaleParameters:
-        constraints = rules.shifted(self.constraints, params.means)
+        prior = self.constraints.location_prior.about(params.means)
         mass, weight, coincident, first, second = statistics
         empty = empty_components(mass)
         if empty.any():
@@ -105,20 +104,22 @@ class LocationScale(Family):
                 np.where(empty.reshape(-1, *[1] * (a.ndim - 1)), 0.0, a) for a in statistics
             )
         target = first / np.where(weight > 0, weight, 1.0)
-        shift = self._locations(constraints, target, weight, coincident, params)
+        shift = self._locations(prior, target, weight, coincident, params)
         scatter = second if self.structure.full else second[:, :, 0]
         scatter = self._about(scatter, target, shift, weight)
         if coincident.any():
             scatter = scatter + self._coincident_scatter(coincident, shift, params)
-        mass, scatter = rules.add_prior_scatter(constraints, mass, scatter, shift)
+        mass, scatter = prior.add(mass, scatter, shift)
+        if self.constraints.covariance_prior is not None:
+            mass, scatter = self.constraints.covariance_prior.add(mass, scatter)
         new = self.structure.maximise(mass, scatter, self.regularisation, params.covariances)
-        new = rules.freeze_covariances(constraints, new, params.covariances)
-        retired = empty & (constraints.mean_prior is None)
+        new = self.constraints.freeze(new, params.covariances)
+        retired = empty & (not prior.proper)
         return params._replace(means=params.means + shift, covariances=new, retired=retired)
 
     def _locations(
         self,
-        constraints: Constraints,
+        prior: LocationPrior,
         target: Floats,
         weight: Floats,
         coincident: Floats,
@@ -126,12 +127,13 @@ class LocationScale(Family):
     ) -> Floats:
         """Where the locations go, relative to where they were."""
         F = params.covariances.factors
-        shift, curvature = rules.locate(constraints, target, weight, F)
+        shift, curvature = prior.locate(target, weight, F)
         cusp = self.generator.cusp(*(s[:, None] for s in params.shape))
         if cusp is not None and coincident.any():
-            shift = shift * _fraction(curvature, cusp.c * coincident, rules.lengths(F, shift, weight), cusp.power)
-        if constraints.frozen_means is not None:
-            shift = np.where(constraints.frozen_means[:, None], 0.0, shift)
+            shift = shift * _fraction(curvature, cusp.c * coincident, lengths(F, shift, weight), cusp.power)
+        frozen = self.constraints.frozen_means
+        if frozen is not None:
+            shift = np.where(frozen[:, None], 0.0, shift)
         return shift
 
     def _about(self, scatter: Floats, target: Floats, shift: Floats, weight: Floats) -> Floats:
@@ -144,7 +146,7 @@ class LocationScale(Family):
 
     def _coincident_scatter(self, coincident: Floats, shift: Floats, params: LocationScaleParameters) -> Floats:
         """What the rows at the old location add, weighted by their new distance from it."""
-        q = rules.lengths(params.covariances.factors, shift, coincident) ** 2
+        q = lengths(params.covariances.factors, shift, coincident) ** 2
         shape = [s[:, None] for s in params.shape]
         w = self.generator.weight(np.maximum(q, COINCIDENT), self.dimension(shift.shape[1]), *shape)
         w = np.where(q > COINCIDENT, coincident * w, 0.0)
@@ -177,7 +179,7 @@ class LocationScale(Family):
         return n_means * d + n_scales + self.generator.n_shape_parameters(K)
 
     def log_prior(self, params: LocationScaleParameters) -> float:
-        return rules.log_prior(self.constraints, params.means, params.covariances)
+        return self.constraints.log_prior(params.means, params.covariances)
 
     def collapsed(self, params: LocationScaleParameters) -> Booleans:
         return params.covariances.held

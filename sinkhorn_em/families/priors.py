@@ -1,4 +1,7 @@
-"""Priors as a user states them, in the units of the data."""
+"""Priors as a user states them, in the units of the data.
+
+They are checked in `fit`, which knows K and d: a ValueError names the field, its value, the rule and the remedy.
+"""
 
 from __future__ import annotations
 

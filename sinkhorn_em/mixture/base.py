@@ -113,7 +113,7 @@ class BaseMixture(DistributionMixin, PredictionMixin, DensityMixin, BaseEstimato
         centres = coordinates.forward(values["means"]) if "means" in values else None
         scratch = np.empty((K + (self.noise is not None), len(Z))).T
         rows = distinct_rows(X, among, model.row_mass)
-        prior = model.mean_prior
+        prior = model.own_locations
         return Start(
             rows, among, scratch, K, self.init_params, model.coordinates, values, centres, weights, pairs, prior
         )

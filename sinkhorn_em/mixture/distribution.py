@@ -99,7 +99,17 @@ class DistributionMixin:
         return self
 
     def marginal(self, features: Sequence[Any] | int | str) -> Self:
-        """The distribution of some features (numbers or names): a mixture of the same class.
+        """The distribution of some features: a mixture of the same class, with parts of the locations and scale matrices.
+
+        Parameters
+        ----------
+        features : int, str, or sequence of them
+            Numbers or names of the features that are kept, in the order wanted.
+
+        Returns
+        -------
+        mixture
+            Of covariance_type "full", or "diag" for diagonal structures, with the shape parameters of the whole.
 
         Raises
         ------
@@ -128,6 +138,11 @@ class DistributionMixin:
         ----------
         given : dict
             Value of every feature that is known, by number or name.
+
+        Raises
+        ------
+        ValueError
+            Nothing is left free, a feature is unknown, the family has no conditionals of its own, or the density there is 0.
         """
         if not isinstance(given, dict):
             raise ValueError(f"given is {given!r}; it must be a dict of the values of some features, by number or name")
@@ -152,7 +167,10 @@ class DistributionMixin:
         return self._derived(new, weights, means, rest * factor[:, None, None], shape)._named(self, free)
 
     def cdf(self, x: Any) -> Floats:
-        """Distribution function of a mixture of one feature, at x (any shape)."""
+        """Distribution function sum_k w_k F_k(x) of a mixture of one feature, at x: an array of x's shape.
+
+        ValueError for more than one feature, with noise, or for a family without a distribution function.
+        """
         x = np.asarray(x, float)
         self._one_feature("cdf")
         total = self._component_cdf(x.ravel()) @ self.weights_
@@ -161,7 +179,8 @@ class DistributionMixin:
     def quantile(self, p: Any) -> Floats:
         """Quantiles of a mixture of one feature, at p in (0, 1) (any shape), to the last digits: a bracketed root of the cdf.
 
-        For counts, the smallest count whose distribution function reaches p.
+        An array of p's shape. For counts, the smallest count whose distribution function reaches p. ValueError for p outside (0, 1),
+        and where `cdf` raises it.
         """
         p = np.asarray(p, float)
         self._one_feature("quantile")

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from .._typing import Booleans, Floats, Integers
-from ..families.constraints import MeanPrior
+from ..families.constraints import OwnLocation
 from ..ot import ColumnRule
 from ..ot.feasibility import InfeasibleMarginalsError, check_feasible
 
@@ -105,7 +105,7 @@ def match(start: Integers | Floats, rows: Integers, pairs: Booleans, row_mass: F
     return _renamed(start, gain)
 
 
-def match_prior(start: Integers | Floats, Z: Floats, mass: Floats, prior: MeanPrior) -> Integers | Floats:
+def match_prior(start: Integers | Floats, Z: Floats, mass: Floats, prior: OwnLocation) -> Integers | Floats:
     """Rename the drawn clusters of rows Z (m, d) so that the prior of the means is most probable at theirs."""
     R = (start if start.ndim == 2 else np.eye(len(prior.means))[start]) * mass[:, None]
     means = (R.T @ Z) / np.maximum(R.sum(axis=0), np.finfo(float).tiny)[:, None]

@@ -11,7 +11,7 @@ import numpy as np
 from .._typing import Booleans, Floats
 from ..coordinates import Blocks, fit_coordinates, identity
 from ..families import FAMILIES, GENERATORS, Elliptical, Family, Generator, Product
-from ..families.constraints import Constraints, CovariancePrior, MeanPrior, ScaledMeanPrior
+from ..families.constraints import AnyLocation, Constraints, CovariancePrior, LocationPrior, OwnLocation, ScaledLocation
 from ..families.covariances import Regularisation, Structure, structure_named
 from ..families.covariances.blocks import BlockDiagonal
 from ..families.generators.base import verify
@@ -98,10 +98,10 @@ class Model:
         return FORMS[form]
 
     @property
-    def mean_prior(self) -> MeanPrior | None:
-        """The prior of the means, if each component has its own."""
-        prior = self.constraints.mean_prior if isinstance(self.member, Generator) else None
-        return prior if isinstance(prior, MeanPrior) else None
+    def own_locations(self) -> OwnLocation | None:
+        """The prior of the locations, if each component has its own."""
+        prior = self.constraints.location_prior if isinstance(self.member, Generator) else None
+        return prior if isinstance(prior, OwnLocation) else None
 
     @property
     def as_they_are(self) -> bool:
@@ -154,7 +154,7 @@ class Model:
     def _constraints(self, X: Any) -> Constraints:
         estimator, K = self.estimator, self.estimator.n_components
         frozen = checks.check_frozen(estimator)
-        mean_prior, covariance_prior = self._priors(X)
+        location_prior, covariance_prior = self._priors(X)
         means, covariances = frozen["means"], frozen["covariances"]
         if covariances is not None and not covariances.all() and not self.structure.independent:
             raise ValueError(
@@ -162,27 +162,23 @@ class Model:
                 f"covariance_type {estimator.covariance_type!r} estimates them together: "
                 "freeze all of them, or use full, diag or spherical"
             )
-        shared = all(part.shared for part in getattr(self.structure, "parts", (self.structure,)))
-        return Constraints(
-            mean_prior, covariance_prior, means, covariances, self.rows, self.coordinates.log_det, shared
-        )
+        return Constraints(location_prior, covariance_prior, means, covariances)
 
-    def _priors(self, X: Any) -> tuple[MeanPrior | ScaledMeanPrior | None, CovariancePrior | None]:
-        mean_prior: MeanPrior | ScaledMeanPrior | None = None
+    def _priors(self, X: Any) -> tuple[LocationPrior, CovariancePrior | None]:
+        location_prior: LocationPrior = AnyLocation()
         covariance_prior = None
         for prior in checks.check_prior(self.estimator.prior):
             if isinstance(prior, NormalInverseWishart):
                 prior = self._with_defaults(prior, X)
                 mean = self.coordinates.forward(checks.check_array("prior.mean", prior.mean, (X.shape[1],))[None])[0]
-                mean_prior = ScaledMeanPrior(
-                    mean, checks.check_positive("prior.shrinkage", prior.shrinkage) / self.rows
-                )
+                shrinkage = checks.check_positive("prior.shrinkage", prior.shrinkage) / self.rows
+                location_prior = ScaledLocation(mean, shrinkage, self.rows, self.coordinates.log_det)
                 covariance_prior = self._wishart(prior.dof, prior.scale, X.shape[1])
             elif isinstance(prior, InverseWishart):
                 covariance_prior = self._wishart(prior.dof, prior.scale, X.shape[1])
             else:
-                mean_prior = self._normal(prior, X.shape[1])
-        return mean_prior, covariance_prior
+                location_prior = self._normal(prior, X.shape[1])
+        return location_prior, covariance_prior
 
     def _with_defaults(self, prior: NormalInverseWishart, X: Any) -> NormalInverseWishart:
         """mclust's priorControl: moments of the data, shrunk by the number of components."""
@@ -209,12 +205,14 @@ class Model:
         if not isinstance(dof, Real) or not float(dof) > least:
             raise ValueError(f"prior.dof is {dof!r}; it must be a number above {least}: d + 2 is mclust's choice")
         scatter = self._forward(checks.check_covariance("prior.scale", scale, d))
+        shared = all(part.shared for part in getattr(structure, "parts", (structure,)))
+        share, log_det = (1 / self.estimator.n_components if shared else 1.0), self.coordinates.log_det
         if structure.full:
-            return CovariancePrior((float(dof) + d + 1) / self.rows, scatter / self.rows)
-        share = d if structure.spherical else 1
-        return CovariancePrior((float(dof) + 2) / share / self.rows, scatter / share / self.rows)
+            return CovariancePrior((float(dof) + d + 1) / self.rows, scatter / self.rows, share, log_det)
+        width = d if structure.spherical else 1
+        return CovariancePrior((float(dof) + 2) / width / self.rows, scatter / width / self.rows, share, log_det)
 
-    def _normal(self, prior: NormalPrior, d: int) -> MeanPrior:
+    def _normal(self, prior: NormalPrior, d: int) -> OwnLocation:
         K = self.estimator.n_components
         means = np.asarray(prior.means, float)
         means = checks.check_array(
@@ -228,7 +226,7 @@ class Model:
             raise ValueError(
                 "prior.covariances are not diagonal, but form is 'product', whose coordinates are independent: give variances"
             )
-        return MeanPrior(self.coordinates.forward(means), np.linalg.inv(covariances) / self.rows)
+        return OwnLocation(self.coordinates.forward(means), np.linalg.inv(covariances) / self.rows)
 
     def _forward(self, S: Floats) -> Floats:
         return self.coordinates.covariances_forward(S, True, False)

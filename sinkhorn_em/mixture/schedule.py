@@ -18,7 +18,7 @@ from ..coordinates import Coordinates
 from ..em import Fit, Phase, State, run_phase, start_state
 from ..engines import Engine
 from ..families import Family
-from ..families.constraints import MeanPrior
+from ..families.constraints import OwnLocation
 from ..initialisation import DistinctRows, draw_start, fill_log_responsibilities, nearest
 from ..ot import ColumnRule
 from .labels import match, match_prior, restrict_responsibilities
@@ -66,7 +66,7 @@ class Start(NamedTuple):
     centres: Floats | None = None  # (K, d) the means given, among the rows of Z
     weights: Floats | None = None  # (K,) given to start with
     forbidden: Booleans | None = None  # (n, K)
-    prior: MeanPrior | None = None  # of the means, which tells the components apart
+    prior: OwnLocation | None = None  # of the means, which tells the components apart
 
     @property
     def at_prior(self) -> Start:
