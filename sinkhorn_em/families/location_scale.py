@@ -85,6 +85,10 @@ class LocationScale(Family):
         names = self.generator.shape_names
         return frozenset(name for name in names if not isinstance(getattr(self.generator, name), str))
 
+    def width(self, params: LocationScaleParameters) -> int:
+        """Numbers a row to allow for in the size of a piece of rows."""
+        return len(params.means)
+
     def columns(self, params: LocationScaleParameters) -> list[Floats]:
         """Shape parameters, so that they broadcast against squared radii."""
         return [s[:, None] for s in params.shape]

@@ -16,12 +16,18 @@ from .kernels import plan_chunks, squared_radii
 from .location_scale import COINCIDENT, LocationScale, LocationScaleParameters, LocationScaleStatistics
 
 
+LARGER = 8  # times the usual piece: a call for each row of it costs as much as a hundred numbers
+
+
 @dataclass(frozen=True)
 class Product(LocationScale):
     """A product of one-dimensional members; the structure is a diagonal one."""
 
     def columns(self, params: LocationScaleParameters) -> list[Floats]:
         return [s[:, None, None] for s in params.shape]
+
+    def width(self, params: LocationScaleParameters) -> int:
+        return max(params.means.size // LARGER, 1)
 
     def dimension(self, d: int) -> int:
         return 1
@@ -42,7 +48,7 @@ class Product(LocationScale):
             z2.sum(axis=1, out=piece)
             piece += log_det
 
-        squared_radii(X, params.means, params.covariances.factors, out, density, params.means.size)
+        squared_radii(X, params.means, params.covariances.factors, out, density, self.width(params))
         return out
 
     def statistics(self, X: Floats, plan: RowPlan, params: LocationScaleParameters) -> LocationScaleStatistics:
@@ -66,7 +72,7 @@ class Product(LocationScale):
             return P.sum(axis=1), weight, at, first, np.einsum("kdm,kdm->kd", U, C)[:, :, None]
 
         return LocationScaleStatistics(
-            *plan_chunks(X, plan, params.means, params.covariances.factors, term, 4 * K * d, K * d)
+            *plan_chunks(X, plan, params.means, params.covariances.factors, term, 4 * K * d, self.width(params))
         )
 
     def _draw(self, n: int, d: int, rng: np.random.Generator, shape: list[float]) -> Floats:

@@ -29,6 +29,10 @@ class Radial(Protocol):
         """Of the generator's argument."""
         ...
 
+    def width(self, params: Any) -> int:
+        """Numbers a row to allow for in the size of a piece."""
+        ...
+
     def columns(self, params: Any) -> list[Floats]:
         """Shape parameters, so that they broadcast against squared radii."""
         ...
@@ -59,7 +63,7 @@ class ShapeTurn(Turn):
             return P.sum(axis=1), sums if sums.ndim == 2 else sums.sum(axis=2)
 
         return ShapeStatistics(
-            *plan_chunks(X, plan, params.means, params.covariances.factors, term, 8 * K, K * d // family.dimension(d))
+            *plan_chunks(X, plan, params.means, params.covariances.factors, term, 8 * K, family.width(params))
         )
 
     def maximise(self, statistics: ShapeStatistics, params: Any) -> Any:

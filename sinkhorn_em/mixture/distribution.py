@@ -179,8 +179,8 @@ class DistributionMixin:
     def quantile(self, p: Any) -> Floats:
         """Quantiles of a mixture of one feature, at p in (0, 1) (any shape), to the last digits: a bracketed root of the cdf.
 
-        An array of p's shape. For counts, the smallest count whose distribution function reaches p. ValueError for p outside (0, 1),
-        and where `cdf` raises it.
+        An array of p's shape. For counts, the smallest count whose distribution function reaches p. ValueError for p outside
+        (0, 1), and where `cdf` raises it.
         """
         p = np.asarray(p, float)
         self._one_feature("quantile")
