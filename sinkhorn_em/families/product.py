@@ -15,7 +15,6 @@ from .._typing import Floats, RowPlan
 from .kernels import plan_chunks, squared_radii
 from .location_scale import COINCIDENT, LocationScale, LocationScaleParameters, LocationScaleStatistics
 
-
 LARGER = 8  # times the usual piece: a call for each row of it costs as much as a hundred numbers
 
 
