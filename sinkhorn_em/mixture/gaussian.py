@@ -48,7 +48,8 @@ class GaussianMixture(BaseMixture):
     blocks : list of lists of features, optional
         Block-diagonal covariances: features (numbers or names) of different blocks are independent within a component.
     eigenvalue_bounds : pair (lower, upper) or list of pairs, optional
-        Bounds on the eigenvalues of every covariance (of every block), in squared units of the data.
+        Bounds on the eigenvalues of every covariance (of every block), in squared units of the data. VEI, VEE and VEV keep a lower
+        or an upper bound, not both.
     tol : float, default 1e-6
         Stop when the bound rises by less, nats per row. (scikit-learn's default, 1e-3, leaves nats on the table.)
     reg_covar : "scale" or float, default "scale"
