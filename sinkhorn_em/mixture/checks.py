@@ -327,9 +327,9 @@ def check_shapes(generator: Any, shapes: dict[str, Any], K: int) -> None:
             f"{missing[0]} is missing; {type(generator).__name__} would estimate it, but there are no rows to estimate it from: "
             f"give it by name, {missing[0]}=..."
         )
+    if shapes and not any(isinstance(value, str) for value in shapes.values()):
+        replace(generator, **shapes).check(K)
     for name, value in shapes.items():
         given = getattr(generator, name)
-        if isinstance(value, str) or (not isinstance(given, str) and not np.array_equal(given, value)):
+        if isinstance(value, str) or (not isinstance(given, str) and not np.all(np.equal(given, value))):
             raise ValueError(f"{name} is {value!r}, but the family says {name}={given!r}: give numbers, in one place")
-    if shapes:
-        replace(generator, **shapes).check(K)

@@ -217,6 +217,7 @@ def test_degenerate_rows_give_a_repaired_fit_or_a_clear_error(member, case, opti
     assert np.isfinite(model.predict_proba(X)).all()
 
 
+@slow
 @pytest.mark.parametrize("member", GENERATORS)
 def test_a_component_on_one_point_without_any_floor_is_no_nan(member):
     rng = np.random.default_rng(0)
