@@ -33,7 +33,7 @@ def build(family: str, df: str | None, noise: str | None, prior: str | None, opt
 
 def tiny(model: BaseMixture) -> BaseMixture:
     """A mixture for a few rows of one feature, whose fit loads the compiled code that ``model`` needs."""
-    family = getattr(model, "family", "gaussian")
+    family = model.family
     if not isinstance(member(family), Generator):
         return GaussianMixture(2, max_iter=1, random_state=0)
     options: dict[str, Any] = {"covariance_type": model.covariance_type, "max_iter": 1, "random_state": 0}
@@ -42,13 +42,13 @@ def tiny(model: BaseMixture) -> BaseMixture:
 
 def family_name(model: BaseMixture) -> str:
     """The name that --family has for it."""
-    kind = type(member(getattr(model, "family", "gaussian")))
+    kind = type(member(model.family))
     return next(name for name, member_kind in FAMILIES.items() if member_kind is kind)
 
 
 def shape_parameters(model: BaseMixture) -> dict[str, Any]:
     """Parameters of components besides weights, locations and scale matrices, by name, (K,) each; (K, d) ones are left out."""
-    family = member(getattr(model, "family", "gaussian"))
+    family = member(model.family)
     names = family.shape_names if isinstance(family, Generator) else ("scales", "slants")
     values = {name: np.asarray(getattr(model, f"{name}_")) for name in names if hasattr(model, f"{name}_")}
     return {name: value.ravel() for name, value in values.items() if value.size == model.n_components}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -179,8 +180,7 @@ class BaseMixture(DistributionMixin, PredictionMixin, DensityMixin, BaseEstimato
         )
 
     def _member_name(self) -> str:
-        option = self.family
-        return option if isinstance(option, str) else type(option).__name__
+        return self.family if isinstance(self.family, str) else type(self.family).__name__
 
     def _schedule(self, model: Model, rule: ColumnRule, start: Start, row_mass: Floats) -> Schedule:
         K = self.n_components
@@ -210,7 +210,7 @@ class BaseMixture(DistributionMixin, PredictionMixin, DensityMixin, BaseEstimato
             if not schedule.learned.any():
                 raise
             labels.check_masses(pairs, row_mass, schedule.main.rule, schedule.weights)
-            return Schedule(**{**vars(schedule), "burn_in": False})
+            return replace(schedule, burn_in=False)
         return schedule
 
     def _best(self, engine: InMemory, schedule: Schedule, start: Start, n_init: int) -> Outcome:

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._typing import Floats
 from ..families import Generator
+from ..families.covariances.blocks import dense_values
 from ..families.location_scale import LocationScale
 from . import checks
 from .model import Model
@@ -265,14 +266,7 @@ class DistributionMixin:
 
     def _dense_scales(self) -> Floats:
         """Scale matrices (K, d, d) in the units of the data."""
-        K, d = self.means_.shape
-        values, structure = self.covariances_, self._family.structure  # type: ignore[attr-defined]
-        values = np.broadcast_to(values, (K, *np.shape(values))) if structure.shared else values
-        if structure.full:
-            return values
-        if structure.spherical:
-            values = np.repeat(values[:, None], d, axis=1)
-        return values[:, :, None] * np.eye(d)
+        return dense_values(self._family.structure, self.covariances_, *self.means_.shape)  # type: ignore[attr-defined]
 
     def _named(self, whole: Any, features: list[int]) -> Self:
         """With the names that these features had."""

@@ -145,9 +145,8 @@ class Model:
 
         At most 1, which is the variance: gross outliers must not raise the floor above the spread of everything else.
         """
-        rows = self.row_mass > 0
-        mass = self.row_mass[rows]
-        deviation = np.array([weighted_median(np.abs(z - weighted_median(z, mass)), mass) for z in self.Z[rows].T])
+        mass = self.row_mass
+        deviation = np.array([weighted_median(np.abs(z - weighted_median(z, mass)), mass) for z in self.Z.T])
         variances = (NORMAL_MAD * deviation[deviation > 0]) ** 2
         return float(variances.min(initial=1.0))
 
@@ -234,6 +233,9 @@ class Model:
 
 def weighted_median(x: Floats, mass: Floats) -> float:
     """The smallest value with at least half of the mass at or below it."""
+    if (mass == mass[0]).all():
+        middle = (len(x) - 1) // 2
+        return float(np.partition(x, middle)[middle])  # a tenth of the time of a sort
     order = np.argsort(x)
     total = np.cumsum(mass[order])
     return float(x[order[np.searchsorted(total, total[-1] / 2 * (1 - 1e-12))]])

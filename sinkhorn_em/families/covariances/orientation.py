@@ -15,9 +15,9 @@ import numpy as np
 
 from ..._compiled import exact
 from ..._typing import Booleans, Floats
-from .base import EPS, Covariances, Limits, Regularisation, Structure, weights_and_covariances
-from .factors import factorise, from_spectra
-from .separable import Tied
+from .base import EPS, Covariances, Limits, Regularisation, weights_and_covariances
+from .factors import from_spectra
+from .separable import OwnMatrices
 from .shapes import equal_volumes
 
 MAX_CYCLES = 200
@@ -36,7 +36,7 @@ class _Oriented(NamedTuple):
     value: float
 
 
-class CommonOrientation(Structure):
+class CommonOrientation(OwnMatrices):
     """S_k = D Lambda_k D': values (K, d, d)."""
 
     full, coordinates = True, "isotropic"
@@ -54,13 +54,6 @@ class CommonOrientation(Structure):
             D = self._first(C, weights, limits)
         best = self._orient(C, weights, limits, D, MAX_CYCLES)
         return from_spectra(best.D, best.spectra, best.held)
-
-    def from_values(self, values: Floats, K: int, d: int) -> Covariances:
-        return factorise(values, 0.0)
-
-    @property
-    def pooled(self) -> Structure:
-        return Tied()
 
     def _first(self, C: Floats, weights: Floats, limits: Limits) -> Floats:
         """The best of several orientations after a few sweeps."""

@@ -9,10 +9,36 @@ from .base import Covariances, Regularisation, Structure, average
 from .factors import clipped, diagonal, factorise, from_variances, repeat
 
 
-class Full(Structure):
+class OwnMatrices(Structure):
+    """A matrix for every component, values (K, d, d), whatever they have in common."""
+
+    full = True
+
+    def from_values(self, values: Floats, K: int, d: int) -> Covariances:
+        return factorise(values, 0.0)
+
+    @property
+    def pooled(self) -> Structure:
+        return Tied()
+
+
+class OwnVariances(Structure):
+    """Variances for every component, values (K, d), whatever they have in common."""
+
+    full, coordinates = False, "scaled"
+
+    def from_values(self, values: Floats, K: int, d: int) -> Covariances:
+        return from_variances(values, values, K, d)
+
+    @property
+    def pooled(self) -> Structure:
+        return TiedDiag()
+
+
+class Full(OwnMatrices):
     """Every component its own covariance (mclust VVV): values (K, d, d)."""
 
-    name, full, coordinates, independent = "full", True, "whitened", True
+    name, coordinates, independent = "full", "whitened", True
 
     def maximise(
         self, mass: Floats, scatter: Floats, regularisation: Regularisation, current: Covariances | None = None
@@ -22,15 +48,8 @@ class Full(Structure):
             S = S + regularisation.ridge
         return clipped(S, regularisation)
 
-    def from_values(self, values: Floats, K: int, d: int) -> Covariances:
-        return factorise(values, 0.0)
-
     def n_parameters(self, K: int, d: int) -> int:
         return K * d * (d + 1) // 2
-
-    @property
-    def pooled(self) -> Structure:
-        return Tied()
 
 
 class Tied(Structure):
@@ -53,25 +72,18 @@ class Tied(Structure):
         return d * (d + 1) // 2
 
 
-class Diag(Structure):
+class Diag(OwnVariances):
     """Own variances, no correlation (mclust VVI): values (K, d)."""
 
-    name, full, coordinates, independent = "diag", False, "scaled", True
+    name, independent = "diag", True
 
     def maximise(
         self, mass: Floats, scatter: Floats, regularisation: Regularisation, current: Covariances | None = None
     ) -> Covariances:
         return diagonal(average(mass, scatter), regularisation, len(mass))
 
-    def from_values(self, values: Floats, K: int, d: int) -> Covariances:
-        return from_variances(values, values, K, d)
-
     def n_parameters(self, K: int, d: int) -> int:
         return K * d
-
-    @property
-    def pooled(self) -> Structure:
-        return TiedDiag()
 
 
 class TiedDiag(Structure):

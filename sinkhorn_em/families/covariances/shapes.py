@@ -6,17 +6,17 @@ import numpy as np
 from scipy.optimize import brentq
 
 from ..._typing import Booleans, Floats
-from .base import OVERFLOW, Covariances, Limits, Regularisation, Structure, weights_and_covariances
-from .factors import factorise, from_spectra, from_variances
-from .separable import Tied, TiedDiag
+from .base import OVERFLOW, Covariances, Limits, Regularisation, weights_and_covariances
+from .factors import from_spectra, from_variances
+from .separable import OwnMatrices, OwnVariances
 
 SMALLEST = 5e-324  # positive number
 
 
-class EVI(Structure):
+class EVI(OwnVariances):
     """S_k = lambda A_k, |A_k| = 1, A_k diagonal: values (K, d)."""
 
-    name, full, coordinates = "EVI", False, "scaled"
+    name = "EVI"
 
     def maximise(
         self, mass: Floats, scatter: Floats, regularisation: Regularisation, current: Covariances | None = None
@@ -25,21 +25,14 @@ class EVI(Structure):
         variances, held = equal_volumes(C, weights, limits)
         return from_variances(variances, variances, *variances.shape)._replace(held=held)
 
-    def from_values(self, values: Floats, K: int, d: int) -> Covariances:
-        return from_variances(values, values, K, d)
-
     def n_parameters(self, K: int, d: int) -> int:
         return 1 + K * (d - 1)
 
-    @property
-    def pooled(self) -> Structure:
-        return TiedDiag()
 
-
-class EVV(Structure):
+class EVV(OwnMatrices):
     """S_k = lambda C_k / |C_k|^(1/d): values (K, d, d)."""
 
-    name, full, coordinates = "EVV", True, "whitened"
+    name, coordinates = "EVV", "whitened"
 
     def maximise(
         self, mass: Floats, scatter: Floats, regularisation: Regularisation, current: Covariances | None = None
@@ -48,21 +41,14 @@ class EVV(Structure):
         eigenvalues, U = np.linalg.eigh(C)
         return from_spectra(U, *equal_volumes(eigenvalues, weights, limits))
 
-    def from_values(self, values: Floats, K: int, d: int) -> Covariances:
-        return factorise(values, 0.0)
-
     def n_parameters(self, K: int, d: int) -> int:
         return K * d * (d + 1) // 2 - (K - 1)
 
-    @property
-    def pooled(self) -> Structure:
-        return Tied()
 
-
-class EEV(Structure):
+class EEV(OwnMatrices):
     """S_k = D_k A D_k', A diagonal: values (K, d, d). D_k are the eigenvectors of W_k, in one order; A is the mean spectrum."""
 
-    name, full, coordinates = "EEV", True, "isotropic"
+    name, coordinates = "EEV", "isotropic"
 
     def maximise(
         self, mass: Floats, scatter: Floats, regularisation: Regularisation, current: Covariances | None = None
@@ -74,15 +60,8 @@ class EEV(Structure):
         spectrum = np.clip(mean, limits.lower, limits.upper)
         return from_spectra(U, np.broadcast_to(spectrum, eigenvalues.shape), held)
 
-    def from_values(self, values: Floats, K: int, d: int) -> Covariances:
-        return factorise(values, 0.0)
-
     def n_parameters(self, K: int, d: int) -> int:
         return K * d * (d - 1) // 2 + d
-
-    @property
-    def pooled(self) -> Structure:
-        return Tied()
 
 
 def equal_volumes(variances: Floats, weights: Floats, limits: Limits) -> tuple[Floats, Booleans]:

@@ -12,9 +12,9 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from ..._typing import Booleans, Floats
-from .base import EPS, OVERFLOW, TINY, Covariances, Limits, Regularisation, Structure, weights_and_covariances
-from .factors import factorise, from_spectra, from_variances
-from .separable import Tied, TiedDiag
+from .base import EPS, OVERFLOW, TINY, Covariances, Limits, Regularisation, weights_and_covariances
+from .factors import from_spectra, from_variances
+from .separable import OwnMatrices, OwnVariances
 
 MAX_SWEEPS = 1000
 STEP = 1e-13  # of log lambda_k, where the alternation stops
@@ -34,7 +34,7 @@ class _Boxes(NamedTuple):
     volume: tuple[float, float]
 
 
-class VEI(Structure):
+class VEI(OwnVariances):
     """S_k = lambda_k B, B diagonal: values (K, d)."""
 
     name, full, coordinates, bounds_together = "VEI", False, "scaled", False
@@ -46,18 +46,11 @@ class VEI(Structure):
         _, variances, held = volumes_and_shape(lambda volumes: (C, C), weights, C.mean(axis=1), limits, current)
         return from_variances(variances, variances, *variances.shape)._replace(held=held)
 
-    def from_values(self, values: Floats, K: int, d: int) -> Covariances:
-        return from_variances(values, values, K, d)
-
     def n_parameters(self, K: int, d: int) -> int:
         return K + d - 1
 
-    @property
-    def pooled(self) -> Structure:
-        return TiedDiag()
 
-
-class VEE(Structure):
+class VEE(OwnMatrices):
     """S_k = lambda_k B: values (K, d, d)."""
 
     name, full, coordinates, bounds_together = "VEE", True, "whitened", False
@@ -74,18 +67,11 @@ class VEE(Structure):
         mean = C.trace(axis1=1, axis2=2) / C.shape[1]
         return from_spectra(*volumes_and_shape(spread, weights, mean, limits, current))
 
-    def from_values(self, values: Floats, K: int, d: int) -> Covariances:
-        return factorise(values, 0.0)
-
     def n_parameters(self, K: int, d: int) -> int:
         return K - 1 + d * (d + 1) // 2
 
-    @property
-    def pooled(self) -> Structure:
-        return Tied()
 
-
-class VEV(Structure):
+class VEV(OwnMatrices):
     """S_k = lambda_k D_k B D_k', B diagonal: values (K, d, d). D_k are the eigenvectors of W_k, in one order."""
 
     name, full, coordinates, bounds_together = "VEV", True, "isotropic", False
@@ -100,15 +86,8 @@ class VEV(Structure):
             *volumes_and_shape(lambda volumes: (U, omega), weights, omega.mean(axis=1), limits, current)
         )
 
-    def from_values(self, values: Floats, K: int, d: int) -> Covariances:
-        return factorise(values, 0.0)
-
     def n_parameters(self, K: int, d: int) -> int:
         return K * d * (d - 1) // 2 + K + d - 1
-
-    @property
-    def pooled(self) -> Structure:
-        return Tied()
 
 
 def volumes_and_shape(
