@@ -25,6 +25,7 @@ from .models import COVARIANCES, build, tiny
 from .report import Outputs, Result, summary
 from .tables import Table, read_table
 
+WEIGHTS = ("learned", "uniform", "exponentiated_gradient")  # by name
 LONG = 200_000  # rows x components from which a fit gets a progress bar
 
 app = typer.Typer(
@@ -52,7 +53,7 @@ Family = Annotated[str, typer.Option(help=f"Of the components: one of {', '.join
 Df = Annotated[str | None, typer.Option("--df", help="Of student_t: common, component (both estimated), or a number.")]
 Covariance = Annotated[str, typer.Option(help=f"One of {', '.join(COVARIANCES)}.")]
 Tau = Annotated[float, typer.Option(help="1: Sinkhorn-EM; 0: EM; between them: KL-relaxed.")]
-Weights = Annotated[str, typer.Option(help="learned, uniform, or numbers, one per component: .25,.25,.5")]
+Weights = Annotated[str, typer.Option(help="learned, uniform, exponentiated_gradient, or numbers: .25,.25,.5")]
 Trim = Annotated[float, typer.Option(help="Share of the rows, the worst fitted, that is left out.")]
 Noise = Annotated[str | None, typer.Option(help="Uniform noise: estimate, or its share of the rows, such as .05.")]
 Prior = Annotated[str | None, typer.Option(help="mclust: its prior; no component collapses.")]
@@ -126,7 +127,7 @@ def fit(
         messages.fail(f"--seed is {seed}; it must be an integer from 0 to 2^32 - 1")
     outputs = Outputs(plot, output, labels)
     outputs.check(file)
-    models = [build(family, df, noise, prior, {**options, "tau": value}) for value in taus]
+    models = [build(family, df, noise, prior, {**options, **_at(value, value != tau, options)}) for value in taus]
     table = read_table(file, columns, truth, known, _silent if quiet else messages.note)
     _check_size(components, table, file)
     results = [_fit(model, table, quiet) for model in models]
@@ -140,12 +141,18 @@ def _silent(message: str) -> None:
 
 
 def _weights(text: str) -> Any:
-    if text in ("learned", "uniform"):
+    if text in WEIGHTS:
         return text
     try:
         return np.array([float(item) for item in text.split(",")])
     except ValueError:
-        messages.fail(f"--weights is {text!r}; it must be learned, uniform, or numbers with commas: .25,.25,.5")
+        messages.fail(f"--weights is {text!r}; it must be {', '.join(WEIGHTS)}, or numbers with commas: .25,.25,.5")
+
+
+def _at(tau: float, rival: bool, options: dict[str, Any]) -> dict[str, Any]:
+    """tau, and how a rival, EM, learns the weights: it has no potentials to learn them by."""
+    gradient = isinstance(options["weights"], str) and options["weights"] == "exponentiated_gradient"
+    return {"tau": tau, "weights": "learned"} if gradient and rival else {"tau": tau}
 
 
 def _taus(tau: float, compare: str | None) -> list[float]:

@@ -63,6 +63,15 @@ def require_matplotlib() -> Any:
     return plt
 
 
+def panels(n_rows: int, n_columns: int, size: tuple[float, float], **options: Any) -> tuple[Figure, Any]:
+    """An empty figure of ``size`` inches, and its axes (n_rows, n_columns); ``options`` are those of ``pyplot.subplots``."""
+    plt = require_matplotlib()
+    figure, axes = plt.subplots(n_rows, n_columns, figsize=size, layout="constrained", squeeze=False, **options)
+    for ax in axes.flat:
+        ax.spines[["top", "right"]].set_visible(False)
+    return figure, axes
+
+
 def plot_mixture(
     model: Any,
     X: Any,

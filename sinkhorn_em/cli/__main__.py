@@ -1,0 +1,5 @@
+"""``python -m sinkhorn_em.cli``."""
+
+from . import app
+
+app()

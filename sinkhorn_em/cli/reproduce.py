@@ -1,0 +1,76 @@
+"""``sinkhorn-em reproduce``: the claims of the papers, each a command."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..experiments import EXPERIMENTS, FORMATS, Experiment, Reproduction, ReproductionError
+from ..experiments import reproduce as run_experiment
+from . import messages
+
+Name = Annotated[str | None, typer.Argument(metavar="NAME", help="An experiment, or all; --list names them.")]
+List = Annotated[bool, typer.Option("--list", help="List the experiments.")]
+Quick = Annotated[bool, typer.Option("--quick", help="A small design: seconds instead of minutes.")]
+Reps = Annotated[int | None, typer.Option(help="Repetitions, instead of the experiment's own number.")]
+Seed = Annotated[int, typer.Option(help="Seed of all draws.")]
+Jobs = Annotated[int, typer.Option(help="Processes; the results do not depend on it.")]
+Output = Annotated[Path, typer.Option(help="Folder for the table, the figure and the report.")]
+Format = Annotated[str, typer.Option(help=f"Of the table: {' or '.join(FORMATS)}.")]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Forget what an earlier run has kept there.")]
+Data = Annotated[Path | None, typer.Option(help="Folder with data that do not come with the package.")]
+
+
+def reproduce(
+    name: Name = None,
+    list_them: List = False,
+    quick: Quick = False,
+    reps: Reps = None,
+    seed: Seed = 0,
+    jobs: Jobs = 1,
+    output: Output = Path("reproduced"),
+    format: Format = "csv",
+    fresh: Fresh = False,
+    data: Data = None,
+) -> None:
+    """Run an experiment of the papers: a table, a figure, and a report that says whether the claim holds.
+
+    Results are kept as they come. A run that was stopped goes on where it stopped when the same command is given again.
+    """
+    if list_them:
+        width = max(map(len, EXPERIMENTS))
+        for experiment in EXPERIMENTS.values():
+            typer.echo(f"{experiment.name:{width}}  {experiment.question}")
+        return
+    options = {"quick": quick, "reps": reps, "seed": seed, "jobs": jobs, "format": format, "fresh": fresh}
+    for experiment in _chosen(name):
+        try:
+            result = run_experiment(experiment, output, data=data, progress=sys.stderr.isatty(), **options)
+        except (ImportError, ReproductionError) as error:
+            messages.fail(re.sub(r"^(?=(reps|seed|jobs|format|data) is )", "--", str(error)))
+        except OSError as error:
+            messages.fail(
+                f"--output is {output}, which cannot be written ({error.strerror or error}); choose another folder"
+            )
+        except KeyboardInterrupt:
+            messages.note(f"interrupted; what is finished is kept in {output}: give the same command again to go on")
+            raise typer.Exit(130) from None
+        _say(experiment, result)
+
+
+def _chosen(name: str | None) -> list[Experiment]:
+    if name == "all":
+        return list(EXPERIMENTS.values())
+    return [EXPERIMENTS[messages.choice("NAME", name or "", ("all", *EXPERIMENTS))]]
+
+
+def _say(experiment: Experiment, result: Reproduction) -> None:
+    typer.echo(f"{experiment.name}: {experiment.question}")
+    for verdict in result.verdicts:
+        answer = {True: "holds", False: "DOES NOT HOLD", None: "shown"}[verdict.holds]
+        typer.echo(f"  {answer}: {verdict.claim}\n    {verdict.measured}")
+    typer.echo("written: " + ", ".join(str(file) for file in result.files))

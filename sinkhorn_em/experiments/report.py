@@ -1,0 +1,118 @@
+"""What is written of a reproduction: the table, the figure as PNG and SVG, and a short report in Markdown."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+from collections.abc import Iterable
+from importlib import metadata
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from ..plots import require_matplotlib
+from .base import Experiment, Scale, Verdict
+
+PACKAGES = ("sinkhorn-em", "numpy", "scipy", "numba", "scikit-learn")
+ANSWERS = {True: "yes", False: "**no**", None: "shown"}
+DPI = 150
+
+
+class Timing(NamedTuple):
+    """How long it took."""
+
+    wall: float  # seconds of this run
+    tasks_run: int  # in this run; the others were there
+    tasks: int
+    computing: float  # seconds of all tasks, added up
+
+
+class Origin(NamedTuple):
+    """Where results come from."""
+
+    options: dict[str, Any]
+    timing: Timing
+
+
+def write(
+    path: Path,
+    experiment: Experiment,
+    scale: Scale,
+    table: pd.DataFrame,
+    verdicts: list[Verdict],
+    format: str,
+    origin: Origin,
+) -> list[Path]:
+    """Write everything to PATH.csv, .png, .svg and .md: the files. A file appears whole or not at all."""
+    plt = require_matplotlib()
+    figure = experiment.draw(table)
+    files = []
+    with plt.rc_context({"svg.hashsalt": experiment.name}):  # the same figure is the same file
+        for suffix, options in ((".png", {"dpi": DPI}), (".svg", {"metadata": {"Date": None}})):
+            files.append(_replace(path, suffix, lambda target, o=options: figure.savefig(target, **o)))
+    plt.close(figure)
+    writer = table.to_csv if format == "csv" else table.to_parquet
+    files.append(_replace(path, f".{format}", lambda target: writer(target, index=False)))
+    text = _text(path.name, experiment, scale, table, verdicts, origin)
+    files.append(_replace(path, ".md", lambda target: target.write_text(text, encoding="utf-8")))
+    return files
+
+
+def _replace(path: Path, suffix: str, save: Any) -> Path:
+    target, temporary = Path(f"{path}{suffix}"), Path(f"{path}.part{suffix}")
+    save(temporary)
+    os.replace(temporary, target)
+    return target
+
+
+def _text(
+    name: str, experiment: Experiment, scale: Scale, table: pd.DataFrame, verdicts: list[Verdict], origin: Origin
+) -> str:
+    parts = [
+        f"# {experiment.name}: {experiment.question}",
+        f"Source of the claims: {experiment.source}.",
+        markdown(["claim", "measured", "holds"], ((v.claim, v.measured, ANSWERS[v.holds]) for v in verdicts)),
+        f"![{experiment.question}]({name}.png)",
+    ]
+    summary = experiment.summary(table)
+    if summary is not None:
+        parts.append(markdown(map(str, summary.columns), summary.itertuples(index=False)))
+    if notes := experiment.notes(scale):
+        parts.append(notes)
+    parts.append(_provenance(experiment, origin))
+    return "\n\n".join(parts) + "\n"
+
+
+def _provenance(experiment: Experiment, origin: Origin) -> str:
+    o, t = origin.options, origin.timing
+    words = ["sinkhorn-em", "reproduce", experiment.name, *(["--quick"] if o["quick"] else [])]
+    words += [] if o["reps"] is None else ["--reps", str(o["reps"])]
+    words += ["--seed", str(o["seed"]), "--jobs", str(o["jobs"])]
+    versions = ", ".join(f"{package} {metadata.version(package)}" for package in PACKAGES if _installed(package))
+    return (
+        f"Command: `{shlex.join(words)}`. Tasks: {t.tasks}, of which {t.tasks_run} in this run, which took {t.wall:.1f} s; "
+        f"computing time of all tasks {t.computing:.1f} s. {os.cpu_count()} cores, Python {platform.python_version()}, {versions}."
+    )
+
+
+def _installed(package: str) -> bool:
+    try:
+        metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def markdown(header: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
+    """A table in Markdown, numbers with four digits."""
+    lines = [list(header)]
+    lines.append(["---"] * len(lines[0]))
+    lines += [[_cell(value) for value in row] for row in rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _cell(value: Any) -> str:
+    text = f"{value:.4g}" if isinstance(value, float) else str(value)
+    return text.replace("|", "\\|").replace("\n", " ")

@@ -1,0 +1,148 @@
+"""Run an experiment: tasks in parallel, results kept as they come, then the table, the figure and the report."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pandas as pd
+from joblib import Parallel, delayed
+from threadpoolctl import threadpool_limits
+from tqdm import tqdm
+
+from .. import __version__
+from .._compiled import get_num_threads, set_num_threads
+from ..plots import require_matplotlib
+from . import report
+from .base import Experiment, ReproductionError, Scale, Task, Verdict, generator
+from .journal import Journal
+
+FORMATS = ("csv", "parquet")
+
+
+class Reproduction(NamedTuple):
+    """What an experiment gave."""
+
+    table: pd.DataFrame  # tidy
+    verdicts: list[Verdict]
+    files: list[Path]
+
+
+def reproduce(
+    experiment: Experiment,
+    output: str | Path,
+    *,
+    quick: bool = False,
+    reps: int | None = None,
+    seed: int = 0,
+    jobs: int = 1,
+    format: str = "csv",
+    fresh: bool = False,
+    data: str | Path | None = None,
+    progress: bool = False,
+) -> Reproduction:
+    """Run ``experiment`` and write NAME.csv (or .parquet), NAME.png, NAME.svg and NAME.md to the folder ``output``.
+
+    Finished tasks are kept in NAME.journal.jsonl there: a run that was stopped goes on where it stopped, and more repetitions
+    add to those there are. The table does not depend on ``jobs``, nor on interruptions (columns of measured seconds do).
+
+    Parameters
+    ----------
+    experiment : Experiment
+        One of `sinkhorn_em.experiments.EXPERIMENTS`, or one of your own.
+    output : path
+        Folder, made if it is not there.
+    quick : bool
+        A small design that takes seconds.
+    reps : int, optional
+        Repetitions, instead of the experiment's own number.
+    seed : int
+        Of all draws.
+    jobs : int
+        Processes; experiments that measure seconds run alone.
+    format : "csv" or "parquet"
+    fresh : bool
+        Forget the kept tasks.
+    data : path, optional
+        Folder with data that do not come with the package.
+    progress : bool
+        A progress bar with the time left.
+
+    Returns
+    -------
+    Reproduction
+
+    Raises
+    ------
+    ReproductionError
+        An option breaks its rule, or ``output`` holds results of another seed or version.
+    ImportError
+        matplotlib (or, for Parquet, pyarrow) is missing.
+    """
+    _check(reps, seed, jobs, format)
+    os.environ.setdefault("MPLBACKEND", "Agg")
+    require_matplotlib()
+    folder = Path(output)
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{experiment.name}{'.quick' if quick else ''}"
+    journal_path = Path(f"{path}.journal.jsonl")
+    if fresh:
+        journal_path.unlink(missing_ok=True)
+    journal = Journal(journal_path, experiment.name, seed, __version__)
+    scale = Scale(quick, reps, None if data is None else Path(data))
+    tasks = experiment.tasks(scale)
+    start = time.perf_counter()
+    todo = [task for task in tasks if task not in journal]
+    _run(experiment, todo, seed, jobs, journal, tqdm(total=len(todo), desc=experiment.name, disable=not progress))
+    timing = report.Timing(time.perf_counter() - start, len(todo), len(tasks), journal.seconds(tasks))
+    table = journal.table(tasks)
+    verdicts = experiment.verdicts(table)
+    options = {"quick": quick, "reps": reps, "seed": seed, "jobs": jobs}
+    files = report.write(path, experiment, scale, table, verdicts, format, report.Origin(options, timing))
+    return Reproduction(table, verdicts, files)
+
+
+def _check(reps: int | None, seed: int, jobs: int, format: str) -> None:
+    if reps is not None and reps < 1:
+        raise ReproductionError(f"reps is {reps}; it must be at least 1, or left out for the design's own number")
+    if not 0 <= seed < 2**32:
+        raise ReproductionError(f"seed is {seed}; it must be an integer from 0 to 2^32 - 1")
+    if jobs < 1:
+        raise ReproductionError(f"jobs is {jobs}; it must be at least 1: the number of processes")
+    if format not in FORMATS:
+        raise ReproductionError(f"format is {format!r}; it must be one of {', '.join(FORMATS)}")
+
+
+def _run(experiment: Experiment, tasks: list[Task], seed: int, jobs: int, journal: Journal, bar: tqdm) -> None:
+    """Run ``tasks`` and keep their rows in the order in which they come."""
+    with bar:
+        for task, frame, seconds in _finished(experiment, tasks, seed, jobs):
+            journal.add(task, frame, seconds)
+            bar.update()
+
+
+def _finished(
+    experiment: Experiment, tasks: list[Task], seed: int, jobs: int
+) -> Iterator[tuple[Task, pd.DataFrame, float]]:
+    if experiment.alone or jobs == 1:
+        yield from (_one(experiment, task, seed) for task in tasks)
+        return
+    threads = max(1, get_num_threads() // jobs)
+    calls = (delayed(_in_worker)(threads, experiment, task, seed) for task in tasks)
+    yield from Parallel(n_jobs=jobs, return_as="generator_unordered")(calls)
+
+
+def _one(experiment: Experiment, task: Task, seed: int) -> tuple[Task, pd.DataFrame, float]:
+    start = time.perf_counter()
+    with threadpool_limits(limits=None if experiment.alone else 1):  # several would sum in any order
+        frame = experiment.run(task, generator(seed, task))
+    return task, frame, time.perf_counter() - start
+
+
+def _in_worker(threads: int, experiment: Experiment, task: Task, seed: int) -> tuple[Task, pd.DataFrame, float]:
+    """One task in a process that shares the machine with others."""
+    set_num_threads(threads)
+    return _one(experiment, task, seed)

@@ -1,0 +1,56 @@
+"""Intervals: every verdict has a margin."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import stats
+
+
+class Interval(NamedTuple):
+    """An estimate and its confidence limits."""
+
+    estimate: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.estimate:.3g} [{self.low:.3g}, {self.high:.3g}]"
+
+
+def share(hits: ArrayLike, confidence: float = 0.95) -> Interval:
+    """Share of true among booleans, with Wilson's interval."""
+    values = np.asarray(hits, bool).ravel()
+    limits = stats.binomtest(int(values.sum()), len(values)).proportion_ci(confidence, "wilson")
+    return Interval(float(values.mean()), float(limits.low), float(limits.high))
+
+
+def mean(values: ArrayLike, confidence: float = 0.95) -> Interval:
+    """Mean of independent values, with Student's interval; a difference of paired values is judged by the mean of differences."""
+    x = np.asarray(values, float).ravel()
+    half = stats.t.ppf(0.5 + confidence / 2, len(x) - 1) * x.std(ddof=1) / np.sqrt(len(x)) if len(x) > 1 else np.inf
+    return Interval(float(x.mean()), float(x.mean() - half), float(x.mean() + half))
+
+
+def share_difference(a: ArrayLike, b: ArrayLike, confidence: float = 0.95) -> Interval:
+    """Share of ``a`` less that of ``b``, booleans on the same draws: Newcombe's interval for the pairs that differ.
+
+    With m pairs that differ, of which j favour a, the difference is (m/n) (2 j/m - 1), and j is binomial; Wilson's limits of j/m
+    (the sign test of McNemar) are carried over. No pair differs: from -1/n to 1/n.
+    """
+    first, second = np.asarray(a, bool).ravel(), np.asarray(b, bool).ravel()
+    differ = first != second
+    n, m = len(first), int(differ.sum())
+    if m == 0:
+        return Interval(0.0, -1 / n, 1 / n)
+    limits = share(first[differ], confidence)
+    return Interval(*(m / n * (2 * value - 1) for value in limits))
+
+
+def slope(x: ArrayLike, y: ArrayLike, confidence: float = 0.95) -> Interval:
+    """Slope of the least-squares line of log y on log x, one point per independent draw, with Student's interval."""
+    fit = stats.linregress(np.log(np.asarray(x, float)), np.log(np.asarray(y, float)))
+    half = stats.t.ppf(0.5 + confidence / 2, np.size(x) - 2) * fit.stderr
+    return Interval(float(fit.slope), float(fit.slope - half), float(fit.slope + half))

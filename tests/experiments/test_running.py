@@ -1,0 +1,201 @@
+"""The runner: the same table for any number of jobs, any interruption and any order, and nothing lost."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sinkhorn_em.experiments import EXPERIMENTS, Experiment, ReproductionError, Verdict, reproduce
+from sinkhorn_em.plots import panels
+
+
+class Draws(Experiment):
+    """The means of a few draws."""
+
+    name, question, source = "draws", "Are draws centred?", "nobody"
+    stop_at = None  # raise there
+
+    def tasks(self, scale):
+        return [{"shift": shift, "repetition": r} for shift in (0.0, 2.5) for r in range(scale.count(4, 2))]
+
+    def run(self, task, rng):
+        if (task["shift"], task["repetition"]) == self.stop_at:
+            raise KeyboardInterrupt
+        return pd.DataFrame(
+            {"draw": range(3), "mean": task["shift"] + rng.normal(size=(3, 5)).mean(axis=1), "ok": True}
+        )
+
+    def verdicts(self, table):
+        return [
+            Verdict("the mean of all is 1.25", f"{table['mean'].mean()}", bool(abs(table["mean"].mean() - 1.25) < 1))
+        ]
+
+    def draw(self, table):
+        figure, axes = panels(1, 1, (3, 3))
+        axes[0, 0].plot(table["mean"])
+        return figure
+
+    def summary(self, table):
+        return table.groupby("shift", as_index=False)["mean"].mean()
+
+
+def table_of(folder, **options):
+    reproduce(Draws(), folder, **options)
+    return (folder / "draws.csv").read_bytes()
+
+
+@pytest.fixture
+def whole(tmp_path):
+    return table_of(tmp_path / "whole")
+
+
+def test_everything_is_written_and_the_report_says_what_was_found(tmp_path):
+    result = reproduce(Draws(), tmp_path, jobs=1)
+    assert [file.name for file in result.files] == ["draws.png", "draws.svg", "draws.csv", "draws.md"]
+    assert (tmp_path / "draws.png").read_bytes().startswith(b"\x89PNG")
+    text = (tmp_path / "draws.md").read_text()
+    for words in (
+        "Are draws centred?",
+        "the mean of all is 1.25",
+        "| yes |",
+        "sinkhorn-em reproduce draws --seed 0",
+        "numpy",
+    ):
+        assert words in text
+    assert list(result.table) == ["shift", "repetition", "draw", "mean", "ok"]
+    assert len(result.table) == 24
+    assert not list(tmp_path.glob("*.part*"))
+
+
+def test_the_table_does_not_depend_on_the_number_of_jobs(tmp_path, whole):
+    assert table_of(tmp_path / "two", jobs=2) == whole
+
+
+def test_an_interrupted_run_goes_on_and_gives_the_same_file(tmp_path, whole, monkeypatch):
+    monkeypatch.setattr(Draws, "stop_at", (2.5, 1))
+    with pytest.raises(KeyboardInterrupt):
+        reproduce(Draws(), tmp_path)
+    kept = (tmp_path / "draws.journal.jsonl").read_text().splitlines()
+    assert len(kept) == 1 + 5
+    assert not (tmp_path / "draws.csv").exists()
+    monkeypatch.setattr(Draws, "stop_at", (0.0, 0))  # finished: is not run again
+    assert table_of(tmp_path) == whole
+
+
+def test_a_line_cut_short_is_done_again(tmp_path, whole):
+    reproduce(Draws(), tmp_path)
+    journal = tmp_path / "draws.journal.jsonl"
+    journal.write_bytes(journal.read_bytes()[:-20])
+    assert table_of(tmp_path) == whole
+
+
+@pytest.mark.parametrize("size", [0, 10])
+def test_a_header_cut_short_begins_anew(tmp_path, whole, size):
+    (tmp_path / "draws.journal.jsonl").write_bytes(b'{"experiment": "draws"'[:size])
+    assert table_of(tmp_path) == whole
+
+
+def test_the_order_in_which_tasks_finish_does_not_matter(tmp_path, whole):
+    reproduce(Draws(), tmp_path)
+    journal = tmp_path / "draws.journal.jsonl"
+    header, *lines = journal.read_text().splitlines()
+    journal.write_text("\n".join([header, *reversed(lines)]) + "\n")
+    assert table_of(tmp_path) == whole
+
+
+def test_more_repetitions_add_to_those_there_are(tmp_path, monkeypatch):
+    few = reproduce(Draws(), tmp_path, reps=2).table
+    monkeypatch.setattr(Draws, "stop_at", (2.5, 1))  # among the first two: is not run again
+    more = reproduce(Draws(), tmp_path, reps=3).table
+    again = more[more["repetition"] < 2].reset_index(drop=True)
+    pd.testing.assert_frame_equal(few, again)
+
+
+def test_another_seed_gives_other_draws_and_is_not_mixed_in(tmp_path, whole):
+    assert table_of(tmp_path, seed=1) != whole
+    with pytest.raises(ReproductionError, match=r"draws.journal.jsonl holds results of .*'seed': 1.*--fresh"):
+        reproduce(Draws(), tmp_path)
+    assert table_of(tmp_path, fresh=True) == whole
+
+
+def test_results_of_another_version_are_not_mixed_in(tmp_path):
+    reproduce(Draws(), tmp_path)
+    journal = tmp_path / "draws.journal.jsonl"
+    header, *lines = journal.read_text().splitlines()
+    journal.write_text("\n".join([json.dumps({**json.loads(header), "version": "0.0"}), *lines]) + "\n")
+    with pytest.raises(ReproductionError, match="another output folder"):
+        reproduce(Draws(), tmp_path)
+
+
+def test_parquet_holds_the_same_table(tmp_path, whole):
+    reproduce(Draws(), tmp_path, format="parquet")
+    reproduce(Draws(), tmp_path)
+    assert (tmp_path / "draws.csv").read_bytes() == whole
+    pd.testing.assert_frame_equal(
+        pd.read_parquet(tmp_path / "draws.parquet"), pd.read_csv(tmp_path / "draws.csv"), rtol=1e-15
+    )
+
+
+def test_draws_of_tasks_are_independent_of_each_other(whole):
+    means = [float(line.split(b",")[3]) for line in whole.splitlines()[1:]]
+    assert len(set(means)) == len(means)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"reps": 0}, "reps is 0; it must be at least 1"),
+        ({"seed": -1}, "seed is -1; it must be an integer from 0"),
+        ({"jobs": 0}, "jobs is 0; it must be at least 1"),
+        ({"format": "xls"}, "format is 'xls'; it must be one of csv, parquet"),
+    ],
+)
+def test_options_out_of_range_are_refused_before_anything_is_done(tmp_path, options, message):
+    with pytest.raises(ReproductionError, match=message):
+        reproduce(Draws(), tmp_path / "not made", **options)
+    assert not (tmp_path / "not made").exists()
+
+
+def test_a_run_that_is_killed_goes_on_and_gives_the_same_file(tmp_path):
+    """The real thing: SIGKILL in the middle of the command, then the command again."""
+    command = [sys.executable, "-m", "sinkhorn_em.cli", "reproduce", "landscape", "--quick", "--output"]
+    journal = tmp_path / "killed" / "landscape.quick.journal.jsonl"
+    process = subprocess.Popen([*command, str(tmp_path / "killed")], stderr=subprocess.DEVNULL)
+    until = time.monotonic() + 120
+    while not journal.exists() and time.monotonic() < until:
+        time.sleep(0.005)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert journal.exists()
+    for folder in ("killed", "whole"):
+        subprocess.run([*command, str(tmp_path / folder)], check=True, stdout=subprocess.DEVNULL)
+    tables = [(tmp_path / folder / "landscape.quick.csv").read_bytes() for folder in ("killed", "whole")]
+    assert tables[0] == tables[1]
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_experiment_has_a_quick_mode_whose_claims_hold(name, quick):
+    result = quick(name)
+    assert result.verdicts
+    failed = [verdict for verdict in result.verdicts if verdict.holds is False]
+    assert not failed, failed
+    assert any(verdict.holds for verdict in result.verdicts)
+    assert np.isfinite(result.table.select_dtypes("number").to_numpy(float)[:, 0]).any()
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_full_design_has_distinct_tasks_and_a_claim_with_its_source(name):
+    from sinkhorn_em.experiments.base import Scale, key
+
+    experiment = EXPERIMENTS[name]
+    tasks = experiment.tasks(Scale())
+    assert len({key(task) for task in tasks}) == len(tasks)
+    assert len(tasks) >= len(experiment.tasks(Scale(quick=True)))
+    assert experiment.question.endswith("?")
+    assert experiment.source

@@ -1,0 +1,45 @@
+"""Intervals have the right values."""
+
+import numpy as np
+import pytest
+
+from sinkhorn_em.experiments import statistics
+
+
+def test_wilson_limits_are_those_of_the_formula():
+    """Wilson 1927: (p + z^2/2n -+ z sqrt(p(1-p)/n + z^2/4n^2)) / (1 + z^2/n) at 8 of 10."""
+    interval = statistics.share([True] * 8 + [False] * 2)
+    assert interval == pytest.approx((0.8, 0.49016, 0.94331), abs=1e-4)
+
+
+def test_the_mean_has_students_interval():
+    interval = statistics.mean([1.0, 2.0, 3.0, 4.0, 5.0])
+    assert interval == pytest.approx((3.0, 3 - 2.7764 * np.sqrt(2.5 / 5), 3 + 2.7764 * np.sqrt(2.5 / 5)), abs=1e-4)
+
+
+def test_one_value_says_nothing_about_its_error():
+    assert statistics.mean([2.0])[1:] == (-np.inf, np.inf)
+
+
+def test_pairs_that_agree_do_not_widen_the_difference():
+    a, b = np.zeros(1000, bool), np.zeros(1000, bool)
+    a[:30] = True
+    difference = statistics.share_difference(a, b)
+    assert difference.estimate == pytest.approx(0.03)
+    assert 0.02 < difference.low < difference.high <= 0.03 + 1e-12
+
+
+def test_equal_pairs_have_no_difference():
+    assert statistics.share_difference([True, False], [True, False]) == (0.0, -0.5, 0.5)
+
+
+def test_limits_cover_the_truth_as_often_as_they_say():
+    """2000 intervals: the standard error of the coverage is .005, the bound four of them below .95."""
+    rng = np.random.default_rng(0)
+    covered = [lo <= 0.3 <= hi for _, lo, hi in (statistics.share(rng.random(40) < 0.3) for _ in range(2000))]
+    assert np.mean(covered) > 0.93
+
+
+def test_a_power_law_has_its_slope():
+    x = np.array([10.0, 100.0, 1000.0])
+    assert statistics.slope(x, 3 / x).estimate == pytest.approx(-1.0)
