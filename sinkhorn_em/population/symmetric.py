@@ -31,6 +31,7 @@ NODES_PER_THETA = 51  # keeps the quadrature at N_NODES / 5 nodes per unit of th
 ROOT_TOLERANCE = 1e-13
 POTENTIAL_TOLERANCE = 1e-14  # of s, relative to max(1, |s|)
 RESIDUAL_TOLERANCE = 1e-15  # of the equation of s, relative to 1 + |logit alpha|; no sum of n rows is more exact
+UNDERFLOW = 1e-150  # smaller means are 0 far from the root, where their logarithm only needs its sign
 MAX_STEPS = 100  # bisection alone takes 60
 LARGEST_LOGIT = 36.0  # 1 - alpha = 2e-16: alphas beyond are 1 in double precision
 
@@ -236,11 +237,11 @@ def _potentials(theta: Floats, log_odds: float, tau: float, rows: Floats, masses
     for _ in range(MAX_STEPS):
         r = expit(U + s[:, None])
         q = expit(-U - s[:, None])  # 1 - r without cancellation
-        c, rest = r @ masses, q @ masses
+        c, rest = np.maximum(r @ masses, UNDERFLOW), np.maximum(q @ masses, UNDERFLOW)
         residual = tau * (np.log(c / rest) - log_odds) + (1 - tau) * s
         slope = tau * ((r * q) @ masses) / (c * rest) + (1 - tau)
         low, high = np.where(residual <= 0, s, low), np.where(residual >= 0, s, high)
-        newton = s - residual / np.maximum(slope, np.finfo(float).tiny)
+        newton = s - residual / np.maximum(slope, UNDERFLOW)
         step = np.where((newton >= low) & (newton <= high), newton, (low + high) / 2) - s
         step[np.abs(residual) <= RESIDUAL_TOLERANCE * (1 + abs(log_odds))] = 0
         s = s + step

@@ -136,6 +136,24 @@ def test_mean_responsibility_is_the_weight_at_the_tilted_weight():
     )  # weights near 1 lose digits in log odds
 
 
+def test_far_means_put_the_boundary_at_a_quantile():
+    rows, masses = symmetric_rows(0.6, 2.0, n_nodes=5100)
+    order = np.argsort(rows[:, 0])
+    share, partial_mean = np.cumsum(masses[order]), np.cumsum((masses * rows[:, 0])[order])
+    mean = partial_mean[-1]
+    lower = (
+        2 * np.interp(0.6, share, partial_mean) - mean
+    )  # the component of weight .6, at -100, takes the lower .6 of Y
+    upper = mean - 2 * np.interp(0.4, share, partial_mean)  # or at 100 the upper
+    mapped = population_map([-100.0, 100.0], 0.6, 2.0, tau=1)
+    np.testing.assert_allclose(mapped, [lower, upper], atol=1e-3)  # the responsibility is a step of width 1/200
+
+
+def test_underflow_far_from_the_root_does_no_harm():
+    assert np.isfinite(population_map([-300.0, 300.0], 0.7, 50.0, tau=1)).all()
+    assert 0.7498 < spurious_threshold(40.0, tau=1) < 0.75
+
+
 @pytest.mark.parametrize(
     ("theta_star", "tau", "spurious"), [(1.0, 0, -0.979), (1.0, 1, -0.846), (2.0, 0, -1.998), (2.0, 1, -1.580)]
 )
