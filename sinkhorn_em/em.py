@@ -29,6 +29,7 @@ LOOSE = 1e-4  # largest error allowed while parameters move
 SHARE_OF_GAIN = 0.01  # an E-step may be off by this share of the last gain in the bound: the bound still rises
 TIGHT_GAP, LOOSE_GAP = 1e-12, 1e-8  # error of the bound itself, nats per row
 RELATIVE, MOST_RELATIVE = 1e3, 0.1  # error of log(c/b) allowed, as a multiple of the L1 error; at most
+MAX_PASSES = 200  # of one E-step
 
 
 class State(NamedTuple):
@@ -72,7 +73,7 @@ def start_state(engine: Engine, family: Family, log_responsibilities: list[Float
         statistics = _statistics(engine, member, log_responsibilities, offset, parameters)
         parameters = member.maximise(statistics, parameters)
     state = State(parameters, np.full(K, 1 / K), np.zeros(K))
-    mass = e_step(engine, FreeMass(), state, log_responsibilities, _tolerances(0.0)).mass
+    mass = e_step(engine, FreeMass(), state, log_responsibilities, tolerances_after(0.0)).mass
     weights = mass / mass.sum()
     return State(parameters, weights, np.zeros(len(rule.extend(weights))))
 
@@ -96,7 +97,7 @@ def run_phase(
     for iteration in range(phase.max_iter + 1):
         scores = score(engine, family, state.parameters, scores, forbidden)
         prior = family.log_prior(state.parameters)
-        solution = e_step(engine, rule, state, scores, _tolerances(gain))
+        solution = e_step(engine, rule, state, scores, tolerances_after(gain))
         n_passes += solution.n_passes
         bounds.append(_bound(solution) + prior)
         gain = bounds[-1] - bounds[-2] if iteration else np.inf
@@ -109,7 +110,7 @@ def run_phase(
     assert scores is not None
     if solution.marginal_error > TIGHT:
         state = state._replace(potentials=solution.potentials)
-        solution = e_step(engine, rule, state, scores, _tolerances(0.0))
+        solution = e_step(engine, rule, state, scores, tolerances_after(0.0))
         n_passes += solution.n_passes
         bounds[-1] = _bound(solution) + prior
     state = state._replace(potentials=solution.potentials)
@@ -175,7 +176,10 @@ def _bound(solution: Solution) -> float:
     return solution.value - (solution.gap if solution.gap > 0 else 0.0)
 
 
-def _tolerances(gain: float) -> Tolerances:
+def tolerances_after(gain: float) -> Tolerances:
+    """What an E-step may be off by, after the bound rose by ``gain`` (`locations` compiles this function, too)."""
     allowed = SHARE_OF_GAIN * gain
     marginal = min(max(allowed, TIGHT), LOOSE)
-    return Tolerances(marginal, min(RELATIVE * marginal, MOST_RELATIVE), min(max(allowed, TIGHT_GAP), LOOSE_GAP))
+    return Tolerances(
+        marginal, min(RELATIVE * marginal, MOST_RELATIVE), min(max(allowed, TIGHT_GAP), LOOSE_GAP), MAX_PASSES
+    )

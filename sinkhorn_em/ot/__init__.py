@@ -1,9 +1,11 @@
 """Entropic transport of n rows onto K columns. The word mixture never appears here.
 
-`solve_plan` is the entry; `columns` holds the rules, `newton` the solver, `sinkhorn` the readable reference, `kernel` the
-compiled pass, `plan` the result, `feasibility` what to do about -inf.
+`solve_plan` is the entry, `solve_plans` that for many small problems (`batch`); `columns` holds the rules, `newton` the
+solver (`newton_kernel`: all of it compiled), `sinkhorn` the readable reference, `kernel` the compiled pass, `plan` the result,
+`feasibility` what to do about -inf.
 """
 
+from .batch import Plans, solve_plans
 from .columns import (
     RULES,
     BoundedMass,
@@ -26,10 +28,12 @@ __all__ = [
     "FreeMass",
     "InfeasibleMarginalsError",
     "Plan",
+    "Plans",
     "RelaxedMass",
     "RowsPlan",
     "VirtualColumn",
     "log_partition",
     "rule_for_tau",
     "solve_plan",
+    "solve_plans",
 ]

@@ -15,7 +15,6 @@ The rows live behind a callable ``offset -> Evaluation``: in memory, in tiles, e
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -41,8 +40,7 @@ class Solution(NamedTuple):
     status: str  # "converged", "precision", "max_passes"
 
 
-@dataclass(frozen=True)
-class Tolerances:
+class Tolerances(NamedTuple):
     """When to stop: all errors small, or out of passes."""
 
     marginal: float = 1e-9  # sum |c - t|
@@ -115,23 +113,23 @@ def solve_newton(one_pass: Pass, rule: ColumnRule, b: Floats, g: Floats, toleran
         below_noise = abs(predicted) < ROUNDING * max(1.0, abs(point.value))
         if (below_noise and trial.error < point.error) or (not below_noise and ratio > ACCEPT):
             stalled = stalled + 1 if below_noise and trial.error > 0.5 * point.error else 0
-            radius = _next_radius(radius, ratio, norm, below_noise)
+            radius = next_radius(radius, ratio, norm, below_noise)
             point = trial
         else:
             stalled += below_noise
-            radius = norm * _minimiser_along(step, point, trial)
+            radius = norm * minimiser_along(-float(point.residual @ step), -float(trial.residual @ step))
 
 
-def _next_radius(radius: float, ratio: float, norm: float, below_noise: bool) -> float:
+def next_radius(radius: float, ratio: float, norm: float, below_noise: bool) -> float:
+    """The trust radius after an accepted step (`batch` compiles this function, too)."""
     if below_noise or (ratio > GOOD and norm > radius / 2):
         return 2 * radius if ratio < 0.9 or below_noise else 4 * radius
     return radius / 2 if ratio < POOR else radius
 
 
-def _minimiser_along(step: Floats, point: _Point, trial: _Point) -> float:
-    """Where along a rejected step the slope vanishes, by the secant of the slopes at both ends."""
-    before, after = -float(point.residual @ step), -float(trial.residual @ step)
-    return float(np.clip(before / (before - after), SHORTEST, LONGEST)) if after > before else 0.25
+def minimiser_along(before: float, after: float) -> float:
+    """Where along a rejected step the slope vanishes, by the secant of the slopes at both ends (`batch` compiles it, too)."""
+    return min(max(before / (before - after), SHORTEST), LONGEST) if after > before else 0.25
 
 
 def _evaluate(one_pass: Pass, rule: ColumnRule, b: Floats, g: Floats, temperature: float = 1.0) -> _Point:

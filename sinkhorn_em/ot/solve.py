@@ -20,7 +20,7 @@ EMPTY_ROWS = ("raise", "prior", "drop")
 SOLVERS = {"newton": solve_newton, "sinkhorn": solve_sinkhorn}
 MAX_PASSES = {"newton": 1000, "sinkhorn": 20_000}
 RELATIVE_TOLERANCE = 1e3  # times tol: the error allowed in log(c/b) when tol is allowed in the sum of |c - b|
-_LARGEST_POTENTIAL = 1e15
+LARGEST_POTENTIAL = 1e15
 
 
 def solve_plan(
@@ -232,7 +232,7 @@ def _check_potentials(potentials: Any, active: Booleans) -> Floats:
     g = np.asarray(potentials, float)
     if g.shape != active.shape:
         raise ValueError(f"potentials has shape {g.shape}; it must be {active.shape}, one per column")
-    if not (np.abs(g[active]) < _LARGEST_POTENTIAL).all():
+    if not (np.abs(g[active]) < LARGEST_POTENTIAL).all():
         raise ValueError("potentials must be finite for columns of positive mass: leave them out for a cold start")
     return g
 

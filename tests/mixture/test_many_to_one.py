@@ -1,45 +1,13 @@
 """The trap that Sinkhorn-EM leaves: several components on one cluster (references: exact start, values computed independently)."""
 
-from dataclasses import dataclass
-from typing import NamedTuple
-
 import numpy as np
 import pytest
+from unit_gaussian import UnitGaussian
 
 from sinkhorn_em import LocationScaleMixture
 from sinkhorn_em.em import Phase, State, run_phase, start_state
 from sinkhorn_em.engines import InMemory
-from sinkhorn_em.families.base import Family
 from sinkhorn_em.ot import FixedMass, FreeMass
-
-
-class UnitMoments(NamedTuple):
-    mass: np.ndarray
-    first: np.ndarray
-
-
-@dataclass(frozen=True)
-class UnitGaussian(Family):
-    """A user's own family, in plain NumPy: unit variance, one feature, only the means (K, 1) move."""
-
-    def start(self, n_components, n_features):
-        return np.zeros((n_components, n_features))
-
-    def log_density(self, X, params, out=None):
-        return -0.5 * (X - params.T) ** 2 - 0.5 * np.log(2 * np.pi)
-
-    def statistics(self, X, plan, params):
-        P = plan.matrix
-        return UnitMoments(P.sum(axis=0), P.T @ X)
-
-    def maximise(self, statistics, params):
-        return statistics.first / statistics.mass[:, None]
-
-    def sample(self, params, labels, rng):
-        return params[labels] + rng.standard_normal((len(labels), 1))
-
-    def n_parameters(self, params):
-        return params.size
 
 
 @pytest.mark.parametrize("R,trap,loss", [(3, 5.37, 2.51), (5, 10.7, 2.50), (10, 35.4, 2.50)])
