@@ -1,9 +1,10 @@
 """The loop: scores, transport plan, moments, parameters, until the bound stops rising.
 
-It asks no family, rule or engine what it is. One iteration is
+It asks no family, rule, weight step or engine what it is. One iteration is
 
     S <- family.log_density        plan <- minimise the semi-dual of `rule` over K potentials, warm
-    parameters <- family.maximise(family.statistics under the plan)        weights <- column masses, if they are learned
+    weights, plan <- moved together, or as they are         parameters <- family.maximise(family.statistics under the plan)
+    weights <- column masses, or as they are
 
 and the value of the plan problem, a lower bound of the mean log-likelihood (equal to it for the free rule), never falls.
 """
@@ -23,6 +24,7 @@ from .ot import ColumnRule, FreeMass, RowsPlan
 from .ot.kernel import Evaluation, evaluate
 from .ot.newton import Solution, Tolerances
 from .ot.solve import offset_of, solve_masses
+from .weight_steps import MASSES, WeightStep
 
 TIGHT = 1e-9  # L1 error of the column masses at the end of a fit
 LOOSE = 1e-4  # largest error allowed while parameters move
@@ -49,6 +51,7 @@ class Phase:
     learned: Booleans | bool  # weights that are learned, (K,) or all; the others are held
     max_iter: int
     tol: float  # stop when the bound rises by less, nats per row
+    weight_step: WeightStep = MASSES  # how those that are learned move
 
 
 class Fit(NamedTuple):
@@ -99,20 +102,22 @@ def run_phase(
         prior = family.log_prior(state.parameters)
         solution = e_step(engine, rule, state, scores, tolerances_after(gain))
         n_passes += solution.n_passes
-        bounds.append(_bound(solution) + prior)
+        bounds.append(solution.minimum + prior)
         gain = bounds[-1] - bounds[-2] if iteration else np.inf
         if report is not None:
             report(iteration, bounds[-1])
         converged = abs(gain) < phase.tol
         if converged or iteration == phase.max_iter:
             break
+        state, solution, passes = _move_weights(engine, phase, state, scores, solution, tolerances_after(gain))
+        n_passes += passes
         state = m_step(engine, phase, state, scores, solution)
     assert scores is not None
     if solution.marginal_error > TIGHT:
         state = state._replace(potentials=solution.potentials)
         solution = e_step(engine, rule, state, scores, tolerances_after(0.0))
         n_passes += solution.n_passes
-        bounds[-1] = _bound(solution) + prior
+        bounds[-1] = solution.minimum + prior
     state = state._replace(potentials=solution.potentials)
     return Fit(state, bounds, solution, iteration, n_passes, converged)
 
@@ -146,34 +151,35 @@ def e_step(engine: Engine, rule: ColumnRule, state: State, scores: list[Floats],
 
 
 def m_step(engine: Engine, phase: Phase, state: State, scores: list[Floats], solution: Solution) -> State:
-    """Parameters, and weights if they are learned, that fit the plan."""
+    """Parameters, and weights if they are learned from the masses, that fit the plan."""
     offset = offset_of(phase.rule.extend(state.weights), solution.potentials)
     parameters = state.parameters
     for turn in phase.family.turns:
         statistics = _statistics(engine, turn, scores, offset, parameters)
         parameters = turn.maximise(statistics, parameters)
-    weights = _weights(phase.learned, state.weights, solution.mass[: len(state.weights)])
+    learned, mass = _learned(phase, state), solution.mass[: len(state.weights)]
+    weights = phase.weight_step.after(learned, state.weights, mass)
     return State(parameters, weights, solution.potentials)
 
 
-def _weights(which: Booleans | bool, weights: Floats, mass: Floats) -> Floats:
-    """Column masses for the weights that are learned, which share what the others leave."""
-    learned = np.broadcast_to(which, weights.shape)
-    if not mass[learned].sum() > 0:
-        return weights
-    share = mass[learned] / mass[learned].sum()
-    new = weights.copy()
-    new[learned] = share if learned.all() else share * (1 - weights[~learned].sum())
-    return new
+def _move_weights(
+    engine: Engine, phase: Phase, state: State, scores: list[Floats], solution: Solution, tolerances: Tolerances
+) -> tuple[State, Solution, int]:
+    """Weights that move before the M-step, with the plan of the same scores that goes with them."""
+
+    def solve(weights: Floats, potentials: Floats) -> Solution:
+        return e_step(engine, phase.rule, State(state.parameters, weights, potentials), scores, tolerances)
+
+    weights, solution, passes = phase.weight_step.before(solve, _learned(phase, state), state.weights, solution)
+    return state._replace(weights=weights), solution, passes
+
+
+def _learned(phase: Phase, state: State) -> Booleans:
+    return np.broadcast_to(phase.learned, state.weights.shape)
 
 
 def _statistics(engine: Engine, turn: Turn, scores: list[Floats], offset: Floats, parameters: Any) -> Any:
     return engine.reduce(lambda X, mass, S: turn.statistics(X, RowsPlan(S, offset, mass), parameters), scores)
-
-
-def _bound(solution: Solution) -> float:
-    """The minimum of the semi-dual: its value less what the Newton model says is left of it."""
-    return solution.value - (solution.gap if solution.gap > 0 else 0.0)
 
 
 def tolerances_after(gain: float) -> Tolerances:

@@ -69,6 +69,7 @@ class BaseMixture(DistributionMixin, PredictionMixin, DensityMixin, BaseEstimato
         """
         checks.check_options(self)
         rule = self._rule()
+        checks.check_weight_step(self)
         X = validate_data(self, X, dtype=[np.float64, np.float32], order="C", ensure_min_samples=2)
         checks.check_range(X)
         row_mass = checks.check_sample_weight(sample_weight, len(X))
@@ -191,7 +192,8 @@ class BaseMixture(DistributionMixin, PredictionMixin, DensityMixin, BaseEstimato
             prescribed = self._known_weights(frozen, start.weights)
         held = self._with_noise(prescribed)
         burn_in = rule.constrains and "covariances" not in start.values and not self._continues()
-        schedule = Schedule(model.family, rule, learned, held, burn_in, self.max_iter, self.tol)
+        step = checks.weight_step(self.weights)
+        schedule = Schedule(model.family, rule, learned, held, burn_in, self.max_iter, self.tol, step)
         return schedule if start.forbidden is None else self._feasible(schedule, start.forbidden, row_mass)
 
     def _known_weights(self, frozen: Booleans | None, start: Floats | None) -> Floats:
@@ -207,9 +209,9 @@ class BaseMixture(DistributionMixin, PredictionMixin, DensityMixin, BaseEstimato
         try:
             labels.check_masses(pairs, row_mass, schedule.rule, schedule.weights)
         except InfeasibleMarginalsError:
-            if not schedule.learned.any():
+            if not schedule.releases:
                 raise
-            labels.check_masses(pairs, row_mass, schedule.main.rule, schedule.weights)
+            labels.check_masses(pairs, row_mass, schedule.main[-1].rule, schedule.weights)
             return replace(schedule, burn_in=False)
         return schedule
 
@@ -244,7 +246,7 @@ class BaseMixture(DistributionMixin, PredictionMixin, DensityMixin, BaseEstimato
         self.lower_bounds_ = [bound + log_det for bound in best.bounds]
         self.lower_bound_ = self.lower_bounds_[-1]
         solution = best.fit.solution
-        if schedule.main.rule != schedule.rule:
+        if schedule.main[-1].rule != schedule.rule:
             forbidden = None if start.forbidden is None else [start.forbidden]
             scores = score(engine, model.family, state.parameters, [start.scratch], forbidden)
             solution = e_step(engine, schedule.rule, state, scores, Tolerances(TIGHT, RELATIVE * TIGHT))
@@ -277,7 +279,8 @@ class BaseMixture(DistributionMixin, PredictionMixin, DensityMixin, BaseEstimato
 
     def _warn(self, best: Outcome) -> None:
         parameters, K = best.fit.state.parameters, self.n_components
-        asked = self.weights_init if isinstance(self.weights, str) else self.weights
+        asked = checks.check_weights(self.weights, K)
+        asked = self.weights_init if asked is None else asked
         retired, collapsed = self._family.retired(parameters), self._family.collapsed(parameters)
         if retired is not None:
             retired = retired & (True if asked is None else np.asarray(asked, float) > 0)

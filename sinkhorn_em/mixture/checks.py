@@ -13,8 +13,11 @@ from .._typing import Booleans, Floats
 from ..families.priors import InverseWishart, NormalInverseWishart, NormalPrior
 from ..initialisation import METHODS
 from ..ot import BoundedMass, ColumnRule, VirtualColumn, rule_for_tau
+from ..weight_steps import MASSES, ExponentiatedGradient, WeightStep
 
 WEIGHT_TOLERANCE = 1e-6
+#: how weights are learned, by name
+WEIGHT_STEPS: dict[str, WeightStep] = {"learned": MASSES, "exponentiated_gradient": ExponentiatedGradient()}
 LARGEST = 1e140  # of the data: squares, and sums of many of them, stay finite
 
 
@@ -43,7 +46,7 @@ def check_options(estimator: Any) -> None:
         raise ValueError(
             f"noise is {noise!r}; it must be None, 'estimate', or the share of noise, strictly between 0 and 1"
         )
-    if noise == "estimate" and not (isinstance(estimator.weights, str) and estimator.weights == "learned"):
+    if noise == "estimate" and not learns(estimator.weights):
         raise ValueError(
             "noise is 'estimate' but weights are prescribed; give the share of noise as a number, or use weights='learned'"
         )
@@ -88,15 +91,44 @@ def _numbers(name: str, value: Any) -> Any:
 
 def check_weights(weights: Any, K: int) -> Floats | None:
     """Prescribed weights (K,), or None if they are learned."""
-    if isinstance(weights, str):
-        if weights == "learned":
-            return None
-        if weights == "uniform":
-            return np.full(K, 1 / K)
-        raise ValueError(f"weights is {weights!r}; it must be 'learned', 'uniform' or one weight per component")
-    if weights is None:
-        raise ValueError("weights is None; it must be 'learned', 'uniform' or one weight per component")
+    if learns(weights):
+        return None
+    if isinstance(weights, str) and weights == "uniform":
+        return np.full(K, 1 / K)
+    if isinstance(weights, str) or weights is None:
+        raise ValueError(
+            f"weights is {weights!r}; it must be 'learned', 'uniform', 'exponentiated_gradient' or one weight per component"
+        )
     return check_simplex("weights", weights, K)
+
+
+def learns(weights: Any) -> bool:
+    """Weights are to be learned: by name, or by a step of the user's."""
+    return isinstance(weights, WeightStep) or (isinstance(weights, str) and weights in WEIGHT_STEPS)
+
+
+def weight_step(weights: Any) -> WeightStep:
+    """How weights move where they are learned."""
+    if isinstance(weights, WeightStep):
+        return weights
+    return WEIGHT_STEPS[weights] if learns(weights) else MASSES
+
+
+def check_weight_step(estimator: Any) -> None:
+    """A step that needs held masses: one tau above 0 for all components, and no size bounds."""
+    step = weight_step(estimator.weights)
+    step.check()
+    if not step.holds:
+        return
+    about = f"weights is {estimator.weights!r}, which moves them by the potentials of an E-step that holds the sizes at the weights"
+    if estimator.size_bounds is not None:
+        raise ValueError(
+            f"size_bounds is {estimator.size_bounds!r}, but {about}: leave size_bounds out, or use 'learned'"
+        )
+    if np.ndim(estimator.tau) or not float(estimator.tau) > 0:
+        raise ValueError(
+            f"tau is {estimator.tau!r}, but {about}: give one tau above 0 for all, or use weights='learned'"
+        )
 
 
 def check_simplex(name: str, weights: Any, K: int) -> Floats:
@@ -178,7 +210,7 @@ def check_frozen(estimator: Any) -> dict[str, Booleans | None]:
                 f"frozen: {name} are frozen but {sources[name]} is None; give the values they are frozen at there"
             )
         masks[name] = _mask(f"frozen[{name!r}]", which, K)
-    if masks["weights"] is not None and not (isinstance(estimator.weights, str) and estimator.weights == "learned"):
+    if masks["weights"] is not None and not learns(estimator.weights):
         raise ValueError(
             f"frozen: weights are frozen but weights is {estimator.weights!r}; prescribed weights are frozen already"
         )

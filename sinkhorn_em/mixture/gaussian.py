@@ -26,11 +26,15 @@ class GaussianMixture(BaseMixture):
         orientation: Equal, Varying, or along the axes), E and V for one feature (Celeux & Govaert 1995).
     tau : float or array (K,), default 1.0
         How strongly the E-step holds the column masses at the weights: 0 is EM, 1 Sinkhorn-EM, between them KL-relaxed.
-    weights : "learned", "uniform" or array (K,), default "learned"
+    weights : "learned", "uniform", "exponentiated_gradient" or array (K,), default "learned"
         "learned" with tau > 0: at most 30 iterations with the weights held (uniform, or `weights_init`) and the covariance pooled,
         then EM with free weights to the maximum-likelihood estimate of the basin found; EM from the same start is run as well,
         and the better of the two is kept, so the result is never worse than EM's. Prescribed weights are kept: the same burn-in,
-        then Sinkhorn-EM to convergence.
+        then Sinkhorn-EM to convergence. "exponentiated_gradient", or an object
+        ``sinkhorn_em.weight_steps.ExponentiatedGradient(eta=..., cap=...)``: the same burn-in, then Sinkhorn-EM with weights that
+        descend the transport loss, ``w_k <- w_k exp(-eta g_k) / Z``, eta halved until it does not rise, then EM to the
+        maximum-likelihood estimate; with free weights both losses have the same stationary points. It needs one tau > 0 for all
+        components, and no `size_bounds`.
     trim : float in [0, 1), default 0.0
         Share of the rows, the worst fitted, that is left out of the fit (partial transport); ``transport_plan(X).unassigned`` says
         which. `score`, `bic` and `predict` are about all the rows they are given; `lower_bound_` is the trimmed objective.

@@ -2,7 +2,7 @@
 
 weights="learned", tau > 0: Sinkhorn-EM with weights held and the covariance pooled (at most 30 iterations), then EM with free
 weights in the chosen structure; EM from the same start as well; the better of the two. Prescribed weights: the same burn-in, then
-Sinkhorn-EM in the chosen structure. tau = 0: EM only.
+Sinkhorn-EM in the chosen structure. Exponentiated gradient: the same with weights that move, then EM. tau = 0: EM only.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from ..families import Family
 from ..families.constraints import OwnLocation
 from ..initialisation import DistinctRows, draw_start, fill_log_responsibilities, nearest
 from ..ot import ColumnRule
+from ..weight_steps import MASSES, WeightStep
 from .labels import match, match_prior, restrict_responsibilities
 
 BURN_IN_ITERATIONS = 30
@@ -39,12 +40,19 @@ class Schedule:
     burn_in: bool
     max_iter: int
     tol: float
+    weight_step: WeightStep = MASSES
 
     @property
-    def main(self) -> Phase:
-        """The phase that decides the fit: at the chosen rule for prescribed weights, else EM (trimmed or bounded as asked)."""
-        rule = self.rule.released if self.learned.any() else self.rule
-        return Phase(self.family, rule, self.learned, self.max_iter, self.tol)
+    def releases(self) -> bool:
+        """Weights are learned, and the E-step lets go of them for it."""
+        return bool(self.learned.any()) and not self.weight_step.holds
+
+    @property
+    def main(self) -> list[Phase]:
+        """The phases that decide the fit: at the chosen rule if it holds weights, then EM (trimmed, bounded) if any are learned."""
+        held = Phase(self.family, self.rule, self.learned, self.max_iter, self.tol, self.weight_step)
+        free = Phase(self.family, self.rule.released, self.learned, self.max_iter, self.tol)
+        return ([] if self.releases else [held]) + ([free] if self.learned.any() else [])
 
     @property
     def first(self) -> Phase:
@@ -103,7 +111,7 @@ def run_start(
     rng: np.random.RandomState,
     report: Callable[[int, float], None] | None = None,
 ) -> Outcome:
-    """Run all phases from one start; where weights are learned, EM from the same start as well: the result is never worse."""
+    """Run all phases from one start; where weights are released, EM from the same start as well: the result is never worse."""
     drawn = None if start.complete else _draw(start, rng, engine)
     forbidden = None if start.forbidden is None else [start.forbidden]
 
@@ -118,11 +126,11 @@ def run_start(
         return Outcome(fit, bounds, n_iter, n_passes, _sound(schedule.family, fit.state.parameters))
 
     if not schedule.burn_in:
-        return run([schedule.main], None if schedule.learned.all() else _held(schedule, start))
-    warm = run([schedule.first, schedule.main], schedule.weights)
-    if not schedule.learned.any():
+        return run(schedule.main, None if schedule.learned.all() else _held(schedule, start))
+    warm = run([schedule.first, *schedule.main], schedule.weights)
+    if not schedule.releases:
         return warm
-    return better(warm, run([schedule.main], None if schedule.learned.all() else _held(schedule, start)))
+    return better(warm, run(schedule.main, None if schedule.learned.all() else _held(schedule, start)))
 
 
 def _held(schedule: Schedule, start: Start) -> Floats:

@@ -39,6 +39,11 @@ class Solution(NamedTuple):
     n_passes: int
     status: str  # "converged", "precision", "max_passes"
 
+    @property
+    def minimum(self) -> float:
+        """min F: its value less what the Newton model says is left of it."""
+        return self.value - (self.gap if self.gap > 0 else 0.0)
+
 
 class Tolerances(NamedTuple):
     """When to stop: all errors small, or out of passes."""
