@@ -214,7 +214,7 @@ def _score_block(X, means, start, stop, out):
 @kernel
 def _moment_block(X, scores, row_mass, offset, tile, start, stop, out):
     for j in range(start, stop):
-        moments_pass(X, scores[j], row_mass, offset[j], tile, out[j])
+        moments_pass(X, scores[j], row_mass, offset[j], tile, out[j], False)
 
 
 def _hessian_at(landscape: _Landscape, means: Floats, R: Floats) -> Floats:

@@ -74,6 +74,18 @@ def test_the_bound_is_the_mean_log_likelihood_at_the_final_means():
 
 
 @pytest.mark.parametrize("tau", [0, 1])
+def test_what_is_recorded_does_not_change_the_fit(tau):
+    X = clusters(9)
+    silent, recorded = (
+        fit_locations(X, starts(X, 3, 3), tau=tau, max_iter=9, tol=0.0, record=r) for r in (False, True)
+    )
+    np.testing.assert_array_equal(silent.means, recorded.means)
+    np.testing.assert_array_equal(silent.bounds, recorded.bounds)
+    assert silent.path is None
+    assert recorded.path_bounds.shape == (3, 10)
+
+
+@pytest.mark.parametrize("tau", [0, 1])
 def test_weighted_rows_are_repeated_rows(tau):
     X = clusters(3, n=80)
     counts = np.random.default_rng(3).integers(0, 4, len(X))
