@@ -240,3 +240,10 @@ def test_fit_is_a_command_of_its_own_process(table):
     assert done.returncode == 2
     assert done.stderr.startswith("note: columns left out")
     assert "Traceback" not in done.stderr
+
+
+def test_weights_may_be_learned_by_exponentiated_gradient_and_em_is_compared_with_its_own_weights(fit):
+    options = ("-k", 2, "--columns", "FL,RW", "--weights", "exponentiated_gradient", "--compare", "em")
+    result = fit(CRABS, *options)
+    assert "weights exponentiated_gradient" in result.stdout
+    assert "weights learned" in result.stdout
