@@ -1,5 +1,6 @@
 """Small real data sets of model-based clustering, and simulations whose truth is known."""
 
+from sinkhorn_em.datasets.centres import simulate_centres, simulate_many_to_one_start
 from sinkhorn_em.datasets.classical import (
     load_acidity,
     load_banknote,
@@ -25,6 +26,8 @@ __all__ = [
     "load_galaxies",
     "load_gvhd",
     "load_thyroid",
+    "simulate_centres",
     "simulate_gaussian_mixture",
     "simulate_many_to_one",
+    "simulate_many_to_one_start",
 ]
