@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from ..experiments import EXPERIMENTS, FORMATS, Experiment, Reproduction, ReproductionError
+from ..experiments import EXPERIMENTS, WRITERS, Experiment, Reproduction, ReproductionError
 from ..experiments import reproduce as run_experiment
 from . import messages
 
@@ -20,7 +20,7 @@ Reps = Annotated[int | None, typer.Option(help="Repetitions, instead of the expe
 Seed = Annotated[int, typer.Option(help="Seed of all draws.")]
 Jobs = Annotated[int, typer.Option(help="Processes; the results do not depend on it.")]
 Output = Annotated[Path, typer.Option(help="Folder for the table, the figure and the report.")]
-Format = Annotated[str, typer.Option(help=f"Of the table: {' or '.join(FORMATS)}.")]
+Format = Annotated[str, typer.Option(help=f"Of the table: {', '.join(WRITERS)}.")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Forget what an earlier run has kept there.")]
 Data = Annotated[Path | None, typer.Option(help="Folder with data that do not come with the package.")]
 

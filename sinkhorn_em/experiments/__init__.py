@@ -5,14 +5,22 @@ writes what was found.
 """
 
 from .base import Experiment, ReproductionError, Scale, Task, Verdict
-from .run import FORMATS, Reproduction, reproduce
+from .figure2 import Figure2
+from .landscape import Landscape
+from .report import WRITERS
+from .run import Reproduction, reproduce
+from .uniqueness import Uniqueness
 
-MEMBERS: tuple[Experiment, ...] = ()
+MEMBERS: tuple[Experiment, ...] = (
+    Figure2(),
+    Landscape(),
+    Uniqueness(),
+)
 EXPERIMENTS = {experiment.name: experiment for experiment in MEMBERS}
 
 __all__ = [
     "EXPERIMENTS",
-    "FORMATS",
+    "WRITERS",
     "Experiment",
     "Reproduction",
     "ReproductionError",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import shlex
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,6 +18,12 @@ from .base import Experiment, Scale, Verdict
 PACKAGES = ("sinkhorn-em", "numpy", "scipy", "numba", "scikit-learn")
 ANSWERS = {True: "yes", False: "**no**", None: "shown"}
 DPI = 150
+#: how a table is written, by format; the same table is the same file
+WRITERS: dict[str, Callable[[pd.DataFrame, Path], Any]] = {
+    "csv": lambda table, path: table.to_csv(path, index=False),
+    "csv.gz": lambda table, path: table.to_csv(path, index=False, compression={"method": "gzip", "mtime": 0}),
+    "parquet": lambda table, path: table.to_parquet(path, index=False),
+}
 
 
 class Timing(NamedTuple):
@@ -53,8 +59,7 @@ def write(
         for suffix, options in ((".png", {"dpi": DPI}), (".svg", {"metadata": {"Date": None}})):
             files.append(_replace(path, suffix, lambda target, o=options: figure.savefig(target, **o)))
     plt.close(figure)
-    writer = table.to_csv if format == "csv" else table.to_parquet
-    files.append(_replace(path, f".{format}", lambda target: writer(target, index=False)))
+    files.append(_replace(path, f".{format}", lambda target: WRITERS[format](table, target)))
     text = _text(path.name, experiment, scale, table, verdicts, origin)
     files.append(_replace(path, ".md", lambda target: target.write_text(text, encoding="utf-8")))
     return files

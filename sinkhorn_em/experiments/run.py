@@ -20,8 +20,6 @@ from . import report
 from .base import Experiment, ReproductionError, Scale, Task, Verdict, generator
 from .journal import Journal
 
-FORMATS = ("csv", "parquet")
-
 
 class Reproduction(NamedTuple):
     """What an experiment gave."""
@@ -44,7 +42,7 @@ def reproduce(
     data: str | Path | None = None,
     progress: bool = False,
 ) -> Reproduction:
-    """Run ``experiment`` and write NAME.csv (or .parquet), NAME.png, NAME.svg and NAME.md to the folder ``output``.
+    """Run ``experiment`` and write NAME.csv (or .csv.gz, .parquet), NAME.png, NAME.svg and NAME.md to the folder ``output``.
 
     Finished tasks are kept in NAME.journal.jsonl there: a run that was stopped goes on where it stopped, and more repetitions
     add to those there are. The table does not depend on ``jobs``, nor on interruptions (columns of measured seconds do).
@@ -63,7 +61,7 @@ def reproduce(
         Of all draws.
     jobs : int
         Processes; experiments that measure seconds run alone.
-    format : "csv" or "parquet"
+    format : "csv", "csv.gz" or "parquet"
     fresh : bool
         Forget the kept tasks.
     data : path, optional
@@ -112,8 +110,8 @@ def _check(reps: int | None, seed: int, jobs: int, format: str) -> None:
         raise ReproductionError(f"seed is {seed}; it must be an integer from 0 to 2^32 - 1")
     if jobs < 1:
         raise ReproductionError(f"jobs is {jobs}; it must be at least 1: the number of processes")
-    if format not in FORMATS:
-        raise ReproductionError(f"format is {format!r}; it must be one of {', '.join(FORMATS)}")
+    if format not in report.WRITERS:
+        raise ReproductionError(f"format is {format!r}; it must be one of {', '.join(report.WRITERS)}")
 
 
 def _run(experiment: Experiment, tasks: list[Task], seed: int, jobs: int, journal: Journal, bar: tqdm) -> None:

@@ -142,6 +142,17 @@ def test_parquet_holds_the_same_table(tmp_path, whole):
     )
 
 
+def test_a_packed_table_is_the_same_file_twice(tmp_path):
+    packed = []
+    for folder in ("a", "b"):
+        reproduce(Draws(), tmp_path / folder, format="csv.gz")
+        packed.append((tmp_path / folder / "draws.csv.gz").read_bytes())
+    assert packed[0] == packed[1]
+    pd.testing.assert_frame_equal(
+        pd.read_csv(tmp_path / "a" / "draws.csv.gz"), reproduce(Draws(), tmp_path / "a").table
+    )
+
+
 def test_draws_of_tasks_are_independent_of_each_other(whole):
     means = [float(line.split(b",")[3]) for line in whole.splitlines()[1:]]
     assert len(set(means)) == len(means)
@@ -153,7 +164,7 @@ def test_draws_of_tasks_are_independent_of_each_other(whole):
         ({"reps": 0}, "reps is 0; it must be at least 1"),
         ({"seed": -1}, "seed is -1; it must be an integer from 0"),
         ({"jobs": 0}, "jobs is 0; it must be at least 1"),
-        ({"format": "xls"}, "format is 'xls'; it must be one of csv, parquet"),
+        ({"format": "xls"}, "format is 'xls'; it must be one of csv, csv.gz, parquet"),
     ],
 )
 def test_options_out_of_range_are_refused_before_anything_is_done(tmp_path, options, message):
