@@ -5,6 +5,14 @@ the symmetric mixture of two components, whose stationary points and thresholds 
 """
 
 from .quadrature import N_NODES, population_rows
-from .symmetric import fixed_points, population_map, spurious_threshold, tilted_weight
+from .symmetric import asymptotic_factor, fixed_points, population_map, spurious_threshold, tilted_weight
 
-__all__ = ["N_NODES", "fixed_points", "population_map", "population_rows", "spurious_threshold", "tilted_weight"]
+__all__ = [
+    "N_NODES",
+    "asymptotic_factor",
+    "fixed_points",
+    "population_map",
+    "population_rows",
+    "spurious_threshold",
+    "tilted_weight",
+]

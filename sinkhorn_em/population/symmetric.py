@@ -194,6 +194,47 @@ def spurious_threshold(theta_star: float, *, tau: float) -> float:
     return float(expit(brentq(lowest, 0, LARGEST_LOGIT, xtol=1e-10)))
 
 
+def asymptotic_factor(alpha: float, theta_star: float, *, tau: float) -> float:
+    r"""By what an iteration multiplies a small error at the truth, with an infinite sample: M'(theta*).
+
+    .. math:: M'(\theta^*) = 4 \left\{ \mathbb E[r q Y^2]
+        - \frac{\tau\, \mathbb E[r q Y]^2}{\tau\, \mathbb E[r q] + (1 - \tau)\, \alpha (1 - \alpha)} \right\},
+        \qquad q = 1 - r
+
+    with the posterior r at the truth: smaller the larger tau. It is 1 - l'' for tau = 0 and 1 - L'' for tau = 1, the second
+    derivatives at theta* of the losses along (theta, -theta).
+
+    Parameters
+    ----------
+    alpha : float
+        Weight of the component at theta*, in (0, 1).
+    theta_star : float
+        True mean, positive.
+    tau : float in [0, 1]
+        0 EM, 1 Sinkhorn-EM, between them KL-relaxed.
+
+    Returns
+    -------
+    factor : float
+        In (0, 1).
+
+    Raises
+    ------
+    ValueError
+        If a parameter breaks its rule above.
+
+    References
+    ----------
+    Mena, Nejatbakhsh, Varol & Niles-Weed 2020, arXiv:2006.16548.
+    """
+    log_odds, theta_star, tau = _check_model(alpha, theta_star, tau)
+    rows, masses = _rows(log_odds, theta_star, theta_star)
+    u = 2 * theta_star * rows + log_odds
+    overlap = masses * expit(u) * expit(-u)
+    spread = tau * overlap.sum() + (1 - tau) * alpha * (1 - alpha)
+    return float(4 * (overlap @ rows**2 - tau * (overlap @ rows) ** 2 / spread))
+
+
 def _rows(log_odds: float, theta_star: float, largest: float) -> tuple[Floats, Floats]:
     """Rows (n,) and masses of the population, fine enough for posteriors at means up to the largest."""
     n_nodes = max(N_NODES, int(np.ceil(NODES_PER_THETA * largest)))

@@ -9,7 +9,15 @@ from scipy.special import expit, log_expit, logit
 from scipy.stats import norm
 
 from sinkhorn_em import solve_plan
-from sinkhorn_em.population import fixed_points, population_map, population_rows, spurious_threshold, tilted_weight
+from sinkhorn_em.locations import hessian
+from sinkhorn_em.population import (
+    asymptotic_factor,
+    fixed_points,
+    population_map,
+    population_rows,
+    spurious_threshold,
+    tilted_weight,
+)
 
 ROUNDING = 1e-13  # sums of a thousand terms of order 1
 
@@ -210,6 +218,23 @@ def test_two_negative_roots_merge_at_the_threshold(tau):
 
 
 # errors name the parameter, the rule and the remedy
+
+
+@pytest.mark.parametrize("tau", [0.0, 0.4, 1.0])
+@pytest.mark.parametrize(("alpha", "theta_star"), [(0.5, 1.0), (0.7, 1.0), (0.9, 2.0), (0.6, 4.0)])
+def test_asymptotic_factor_is_the_derivative_of_the_map(alpha, theta_star, tau):
+    """Central differences of step 1e-4 err by a few 1e-8, rounding by 1e-12."""
+    step = 1e-4
+    low, high = population_map([theta_star - step, theta_star + step], alpha, theta_star, tau=tau)
+    assert asymptotic_factor(alpha, theta_star, tau=tau) == pytest.approx((high - low) / (2 * step), abs=2e-7)
+
+
+@pytest.mark.parametrize("tau", [0.0, 1.0])
+def test_asymptotic_factor_is_one_less_the_curvature(tau):
+    rows, masses = population_rows([0.7, 0.3], [[1.0], [-1.0]])
+    H = hessian(rows, [[[1.0], [-1.0]]], [0.7, 0.3], tau=tau, row_mass=masses)[0]
+    curvature = H[0, 0] - H[0, 1] - H[1, 0] + H[1, 1]
+    assert asymptotic_factor(0.7, 1.0, tau=tau) == pytest.approx(1 - curvature, abs=1e-10)
 
 
 @pytest.mark.parametrize(
