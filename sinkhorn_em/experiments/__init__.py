@@ -7,6 +7,7 @@ writes what was found.
 from .base import Experiment, ReproductionError, Scale, Task, Verdict
 from .figure2 import Figure2
 from .landscape import Landscape
+from .many_to_one import ManyToOne
 from .report import WRITERS
 from .run import Reproduction, reproduce
 from .uniqueness import Uniqueness
@@ -15,6 +16,7 @@ MEMBERS: tuple[Experiment, ...] = (
     Figure2(),
     Landscape(),
     Uniqueness(),
+    ManyToOne(),
 )
 EXPERIMENTS = {experiment.name: experiment for experiment in MEMBERS}
 
