@@ -95,6 +95,8 @@ def _provenance(experiment: Experiment, origin: Origin) -> str:
     words = ["sinkhorn-em", "reproduce", experiment.name, *(["--quick"] if o["quick"] else [])]
     words += [] if o["reps"] is None else ["--reps", str(o["reps"])]
     words += ["--seed", str(o["seed"]), "--jobs", str(o["jobs"])]
+    words += [] if o["format"] == "csv" else ["--format", o["format"]]
+    words += ["--data", "DIR"] if o["data"] else []
     versions = ", ".join(f"{package} {metadata.version(package)}" for package in PACKAGES if _installed(package))
     return (
         f"Command: `{shlex.join(words)}`. Tasks: {t.tasks}, of which {t.tasks_run} in this run, which took {t.wall:.1f} s; "

@@ -98,7 +98,7 @@ def reproduce(
     timing = report.Timing(time.perf_counter() - start, len(todo), len(tasks), journal.seconds(tasks))
     table = journal.table(tasks)
     verdicts = experiment.verdicts(table)
-    options = {"quick": quick, "reps": reps, "seed": seed, "jobs": jobs}
+    options = {"quick": quick, "reps": reps, "seed": seed, "jobs": jobs, "format": format, "data": data is not None}
     files = report.write(path, experiment, scale, table, verdicts, format, report.Origin(options, timing))
     return Reproduction(table, verdicts, files)
 
