@@ -54,3 +54,18 @@ def slope(x: ArrayLike, y: ArrayLike, confidence: float = 0.95) -> Interval:
     fit = stats.linregress(np.log(np.asarray(x, float)), np.log(np.asarray(y, float)))
     half = stats.t.ppf(0.5 + confidence / 2, np.size(x) - 2) * fit.stderr
     return Interval(float(fit.slope), float(fit.slope - half), float(fit.slope + half))
+
+
+def slope_of_means(x: ArrayLike, y: ArrayLike, confidence: float = 0.95) -> Interval:
+    """Slope of log mean(y) on log x, for y (repetitions, len(x)): the exponent of a rate of the expectation.
+
+    The mean over repetitions comes before the logarithm: that of one draw has another expectation. The jackknife over repetitions
+    gives the standard error, so that values of one repetition may depend on each other; the limits are Student's.
+    """
+    log_x, values = np.log(np.asarray(x, float)), np.asarray(y, float)
+    R, centred = len(values), log_x - log_x.mean()
+    left_out = (values.sum(axis=0) - values) / (R - 1)
+    slopes = np.log(left_out) @ centred / (centred @ centred)
+    estimate = float(np.log(values.mean(axis=0)) @ centred / (centred @ centred))
+    half = float(stats.t.ppf(0.5 + confidence / 2, R - 1) * np.sqrt((R - 1) * slopes.var()))
+    return Interval(estimate, estimate - half, estimate + half)

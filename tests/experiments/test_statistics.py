@@ -43,3 +43,16 @@ def test_limits_cover_the_truth_as_often_as_they_say():
 def test_a_power_law_has_its_slope():
     x = np.array([10.0, 100.0, 1000.0])
     assert statistics.slope(x, 3 / x).estimate == pytest.approx(-1.0)
+
+
+def test_the_rate_of_an_expectation_is_that_of_the_means():
+    x = np.array([10.0, 100.0, 1000.0])
+    y = np.outer([0.5, 1.0, 6.0], 1 / x)
+    assert statistics.slope_of_means(x, y) == pytest.approx((-1.0, -1.0, -1.0), abs=1e-12)
+
+
+def test_limits_of_a_rate_cover_it_as_often_as_they_say():
+    """1000 intervals of skewed errors, chi-squared with one degree of freedom as those of one potential."""
+    rng, x = np.random.default_rng(0), np.array([10.0, 30.0, 100.0, 300.0, 1000.0])
+    found = [statistics.slope_of_means(x, rng.chisquare(1, (40, 5)) / x) for _ in range(1000)]
+    assert np.mean([low <= -1 <= high for _, low, high in found]) == pytest.approx(0.95, abs=0.03)
