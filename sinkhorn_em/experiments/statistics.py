@@ -49,6 +49,15 @@ def share_difference(a: ArrayLike, b: ArrayLike, confidence: float = 0.95) -> In
     return Interval(*(m / n * (2 * value - 1) for value in limits))
 
 
+def unpaired_share_difference(a: ArrayLike, b: ArrayLike, confidence: float = 0.95) -> Interval:
+    """Share of ``a`` less that of ``b``, booleans on different draws: Newcombe's interval from Wilson's limits of both."""
+    first, second = share(a, confidence), share(b, confidence)
+    estimate = first.estimate - second.estimate
+    below = np.hypot(first.estimate - first.low, second.high - second.estimate)
+    above = np.hypot(first.high - first.estimate, second.estimate - second.low)
+    return Interval(estimate, float(estimate - below), float(estimate + above))
+
+
 def slope(x: ArrayLike, y: ArrayLike, confidence: float = 0.95) -> Interval:
     """Slope of the least-squares line of log y on log x, one point per independent draw, with Student's interval."""
     fit = stats.linregress(np.log(np.asarray(x, float)), np.log(np.asarray(y, float)))

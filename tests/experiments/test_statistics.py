@@ -33,6 +33,12 @@ def test_equal_pairs_have_no_difference():
     assert statistics.share_difference([True, False], [True, False]) == (0.0, -0.5, 0.5)
 
 
+def test_shares_of_different_draws_have_newcombes_interval():
+    """Newcombe 1998 (Statistics in Medicine 17, 873), table II, method 10: 56/70 less 48/80 is (.0524, .3339)."""
+    interval = statistics.unpaired_share_difference(np.arange(70) < 56, np.arange(80) < 48)
+    assert interval == pytest.approx((0.2, 0.0524, 0.3339), abs=1e-4)
+
+
 def test_limits_cover_the_truth_as_often_as_they_say():
     """2000 intervals: the standard error of the coverage is .005, the bound four of them below .95."""
     rng = np.random.default_rng(0)
