@@ -8,13 +8,17 @@ from .base import Experiment, ReproductionError, Scale, Task, Verdict
 from .figure2 import Figure2
 from .landscape import Landscape
 from .many_to_one import ManyToOne
+from .quantise import Quantise
 from .report import WRITERS
 from .run import Reproduction, reproduce
+from .timing import Timing
 from .uniqueness import Uniqueness
 
 MEMBERS: tuple[Experiment, ...] = (
     Figure2(),
     Landscape(),
+    Quantise(),
+    Timing(),
     Uniqueness(),
     ManyToOne(),
 )
