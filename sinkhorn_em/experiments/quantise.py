@@ -146,7 +146,7 @@ class Quantise(Experiment):
         axes[0, 0].set_ylabel("distortion / that of k-means")
         for ax in axes[0, len(data) :]:
             ax.set_axis_off()
-        axes[0, len(data)].legend(*axes[0, 0].get_legend_handles_labels(), frameon=False, loc="center left")
+        axes[0, len(data)].legend(*axes[0, 0].get_legend_handles_labels(), frameon=False, loc="center")
         if len(palettes):
             _draw_pictures(axes[1], palettes[palettes["start"] == "k-means++"])
         figure.suptitle(
@@ -202,19 +202,21 @@ def _draw_trade(ax: Any, wide: pd.DataFrame, data: str) -> None:
             label = method if kind == "nearest" else None
             ax.plot(x, y, MARKER[method], color=COLOUR[method], markerfacecolor=face, label=label)
     ax.set(title=data, xlabel="entropy of code use / log2 K", yscale="log")
+    ax.yaxis.set_major_formatter("{x:g}")
+    ax.yaxis.set_minor_formatter("{x:.3g}")
 
 
 def _draw_pictures(axes: Any, palettes: pd.DataFrame) -> None:
     """The photograph, and what each codebook makes of it: sharp Sinkhorn-EM by its balanced assignment."""
     picture = photograph("china.jpg")[::STEP, COLUMNS][:, ::STEP]
     axes[0].imshow(picture)
-    axes[0].set_title("china.jpg")
+    axes[0].set_title("china.jpg; shares of pixels that\n16 codes are nearest to", fontsize="medium")
     for ax, method in zip(axes[1:], METHODS, strict=True):
         palette = palettes[palettes["method"] == method]
         codes = palette[["red", "green", "blue"]].to_numpy(float)
         labels = assignments(quantiser(codes, float(palette["variance"].iloc[0])), picture.reshape(-1, 3))
         ax.imshow(codes[labels["balanced" if method == SHARP else "nearest"]].reshape(picture.shape))
         used = np.bincount(labels["nearest"], minlength=len(codes)) / len(labels["nearest"])
-        ax.set_title(f"{method}, {len(codes)} codes\nnearest: {used.min():.1%} to {used.max():.1%} of the pixels")
+        ax.set_title(f"{method}\nnearest: {used.min():.1%} to {used.max():.1%}", fontsize="medium")
     for ax in axes:
         ax.set_axis_off()
