@@ -6,7 +6,8 @@ It asks no family, rule, weight step or engine what it is. One iteration is
     weights, plan <- moved together, or as they are         parameters <- family.maximise(family.statistics under the plan)
     weights <- column masses, or as they are
 
-and the value of the plan problem, a lower bound of the mean log-likelihood (equal to it for the free rule), never falls.
+and the value of the plan problem, a lower bound of the mean log-likelihood (equal to it for the free rule), never falls, unless
+weights move by a step that does not promise it.
 """
 
 from __future__ import annotations
@@ -151,14 +152,13 @@ def e_step(engine: Engine, rule: ColumnRule, state: State, scores: list[Floats],
 
 
 def m_step(engine: Engine, phase: Phase, state: State, scores: list[Floats], solution: Solution) -> State:
-    """Parameters, and weights if they are learned from the masses, that fit the plan."""
+    """Parameters, and weights if they are learned after them, that fit the plan."""
     offset = offset_of(phase.rule.extend(state.weights), solution.potentials)
     parameters = state.parameters
     for turn in phase.family.turns:
         statistics = _statistics(engine, turn, scores, offset, parameters)
         parameters = turn.maximise(statistics, parameters)
-    learned, mass = _learned(phase, state), solution.mass[: len(state.weights)]
-    weights = phase.weight_step.after(learned, state.weights, mass)
+    weights = phase.weight_step.after(_learned(phase, state), state.weights, solution)
     return State(parameters, weights, solution.potentials)
 
 

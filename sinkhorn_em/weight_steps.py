@@ -27,14 +27,19 @@ class WeightStep(ABC):  # noqa: B024  (a member overrides one of two)
     #: the E-step keeps the column masses at the weights while these are learned; otherwise the rule is released
     holds: bool = False
 
+    @property
+    def monotone(self) -> bool:
+        """The bound never falls."""
+        return True
+
     def before(
         self, solve: Solve, learned: Booleans, weights: Floats, solution: Solution
     ) -> tuple[Floats, Solution, int]:
         """Weights for the M-step, their plan, and the passes that it took; the value of the plan does not fall."""
         return weights, solution, 0
 
-    def after(self, learned: Booleans, weights: Floats, mass: Floats) -> Floats:
-        """Weights for the next E-step, from the column masses (K,) of the plan that the M-step used."""
+    def after(self, learned: Booleans, weights: Floats, solution: Solution) -> Floats:
+        """Weights for the next E-step, from the plan that the M-step used."""
         return weights
 
     def check(self) -> None:  # noqa: B027
@@ -45,7 +50,8 @@ class WeightStep(ABC):  # noqa: B024  (a member overrides one of two)
 class Masses(WeightStep):
     """w_k <- c_k, the column masses: EM's M-step. Those that are learned share what the others leave."""
 
-    def after(self, learned: Booleans, weights: Floats, mass: Floats) -> Floats:
+    def after(self, learned: Booleans, weights: Floats, solution: Solution) -> Floats:
+        mass = solution.mass[: len(weights)]
         if not mass[learned].sum() > 0:
             return weights
         share = mass[learned] / mass[learned].sum()
@@ -71,18 +77,23 @@ class ExponentiatedGradient(WeightStep):
     ``w e^g`` are the weights, and a stationary point of L is one of the likelihood. Where clusters are far apart L has kinks in w
     (a row changes its cluster), at which plain descent may stop early: end with EM, as the estimators do.
 
+    The step of the paper is ``ExponentiatedGradient(eta, cap=np.inf, backtrack=False)``: all of it, whatever L does, and no plan
+    but that of the E-step. The bound may then fall, and from the first iteration on it does so for all but small eta.
+
     Parameters
     ----------
     eta : float > 0, default 1.0
         First step size.
     cap : float > 0, default 0.5
         Largest ``eta max |g_k - mean|``, nats: no weight changes by much more than a factor e^cap in one iteration. Where
-        clusters are far apart, the potentials are many nats large for a small error of the weights.
+        clusters are far apart, the potentials are many nats large for a small error of the weights. ``np.inf``: no cap.
+    backtrack : bool, default True
+        Halve eta until L does not rise. False: take the step as it is, after the M-step; nothing is promised of L.
 
     Raises
     ------
     ValueError
-        eta or cap is not a positive number.
+        eta or cap is not a positive number, eta is not finite, or backtrack is not a bool.
 
     References
     ----------
@@ -91,34 +102,65 @@ class ExponentiatedGradient(WeightStep):
 
     eta: float = 1.0
     cap: float = 0.5
+    backtrack: bool = True
 
     holds = True
+
+    @property
+    def monotone(self) -> bool:
+        return self.backtrack
 
     def check(self) -> None:
         for name in ("eta", "cap"):
             value = getattr(self, name)
-            if not isinstance(value, Real) or not 0 < float(value) < np.inf:
+            if not isinstance(value, Real) or not float(value) > 0 or (name == "eta" and float(value) == np.inf):
                 raise ValueError(f"{name} of ExponentiatedGradient is {value!r}; it must be a positive number")
+        if not isinstance(self.backtrack, bool | np.bool_):
+            raise ValueError(f"backtrack of ExponentiatedGradient is {self.backtrack!r}; it must be True or False")
 
     def before(
         self, solve: Solve, learned: Booleans, weights: Floats, solution: Solution
     ) -> tuple[Floats, Solution, int]:
         moving = learned & (weights > 0)
-        if moving.sum() < 2:
+        if not self.backtrack or moving.sum() < 2:
             return weights, solution, 0
-        total, g = weights[moving].sum(), solution.potentials[: len(weights)]
-        slope = g[moving] - weights[moving] @ g[moving] / total
+        slope = _slope(weights, moving, solution)
         decrease = float(weights[moving] @ slope**2)  # of L, to first order, for eta = 1
-        eta, passes = min(self.eta, self.cap / max(float(np.abs(slope).max()), self.cap / self.eta)), 0
+        eta, passes = self._first(slope), 0
         for _ in range(TRIALS):
             if eta * decrease <= INVISIBLE * max(1.0, abs(solution.value)):
                 break
-            new = weights.copy()
-            new[moving] *= np.exp(-eta * slope)
-            new[moving] *= total / new[moving].sum()
+            new = _moved(weights, moving, eta * slope)
             trial = solve(new, solution.potentials)
             passes += trial.n_passes
             if trial.status != "max_passes" and trial.minimum >= solution.minimum:
                 return new, trial, passes
             eta /= 2
         return weights, solution, passes
+
+    def after(self, learned: Booleans, weights: Floats, solution: Solution) -> Floats:
+        moving = learned & (weights > 0)
+        if self.backtrack or moving.sum() < 2:
+            return weights
+        slope = _slope(weights, moving, solution)
+        return _moved(weights, moving, self._first(slope) * slope)
+
+    def _first(self, slope: Floats) -> float:
+        """The step size that is tried first: eta, or less under the cap."""
+        largest = float(np.abs(slope).max())
+        return min(self.eta, self.cap / largest) if largest > 0 else self.eta
+
+
+def _slope(weights: Floats, moving: Booleans, solution: Solution) -> Floats:
+    """dL/dw_k of the weights that move, less their weighted mean."""
+    w, g = weights[moving], solution.potentials[: len(weights)][moving]
+    return g - w @ g / w.sum()
+
+
+def _moved(weights: Floats, moving: Booleans, step: Floats) -> Floats:
+    """w_k e^(-step_k) / Z where they move, with the sum that those have; in logarithms, as a step may be many nats."""
+    new = weights.copy()
+    logs = np.log(weights[moving]) - step
+    share = np.exp(logs - logs.max())
+    new[moving] = weights[moving].sum() * share / share.sum()
+    return new

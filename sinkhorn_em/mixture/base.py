@@ -300,7 +300,7 @@ class BaseMixture(DistributionMixin, PredictionMixin, DensityMixin, BaseEstimato
                 stacklevel=3,
             )
         fall = -float(np.diff(best.bounds).min(initial=0.0))
-        if fall > FALL * (1 + abs(best.bounds[-1])):
+        if fall > FALL * (1 + abs(best.bounds[-1])) and checks.weight_step(self.weights).monotone:
             warnings.warn(
                 f"the bound fell by {fall:.2g} nats per row on the way, which it never does in exact arithmetic: some covariance "
                 "is singular to rounding (set reg_covar='scale'), or a family of your own does not raise its likelihood",

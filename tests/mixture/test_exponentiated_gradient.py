@@ -120,6 +120,45 @@ def test_no_weight_moves_faster_than_the_cap():
     assert np.abs(np.log(weights / start)).max() <= 0.2
 
 
+def test_the_plain_step_is_that_of_the_paper():
+    """w e^(-eta g) / Z, all of it, after the M-step and without another plan; also where it makes the loss rise."""
+    S, everything = 3 * scores(0), np.ones(3, bool)
+    start = np.array([0.6, 0.3, 0.1])
+    solve = plan_at(S)
+    held = solve(start, np.zeros(3))
+    step = ExponentiatedGradient(eta=2, cap=np.inf, backtrack=False)
+    assert step.before(solve, everything, start, held) == (start, held, 0)
+    weights = step.after(everything, start, held)
+    expected = start * np.exp(-2 * held.potentials)
+    np.testing.assert_allclose(weights, expected / expected.sum(), rtol=1e-12)
+    assert solve(weights, np.zeros(3)).value < held.value
+    assert ExponentiatedGradient(eta=2).after(everything, start, held) is start
+
+
+def test_the_plain_step_keeps_to_its_cap_and_to_the_weights_that_are_learned():
+    start, learned = np.array([0.2, 0.2, 0.6]), np.array([True, True, False])
+    held = plan_at(3 * scores(1))(start, np.zeros(3))
+    weights = ExponentiatedGradient(eta=50, cap=0.1, backtrack=False).after(learned, start, held)
+    assert weights[2] == 0.6
+    assert weights.sum() == pytest.approx(1)
+    assert 0 < np.abs(np.log(weights / start)).max() <= 0.2
+
+
+@quiet
+def test_the_plain_step_is_not_blamed_for_a_bound_that_falls():
+    """Nothing is promised of it: the estimator does not warn, and EM ends the fit."""
+    X = overlapping()
+    wild = ExponentiatedGradient(eta=3, cap=np.inf, backtrack=False)
+    options = {"means_init": X[:3], "precisions_init": 1.0, "frozen": "covariances", "max_iter": 30}
+    model = GaussianMixture(3, weights=wild, covariance_type="tied_spherical", **options)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(X)
+    assert np.diff(model.lower_bounds_).min() < -1e-3
+    assert not [w for w in caught if "the bound fell" in str(w.message)]
+    assert not wild.monotone and ExponentiatedGradient().monotone
+
+
 def test_a_converged_fit_has_flat_potentials_and_em_stays_there():
     X = overlapping()
     options = {"covariance_type": "tied_spherical", "tol": 1e-13, "max_iter": 5000}
@@ -169,7 +208,9 @@ def test_frozen_weights_stay_and_noise_may_be_estimated():
     assert np.diff(model.lower_bounds_).min() > -1e-10
 
 
-@pytest.mark.parametrize("weights", [EG, ExponentiatedGradient(eta=0.3, cap=0.2)])
+@pytest.mark.parametrize(
+    "weights", [EG, ExponentiatedGradient(eta=0.3, cap=0.2), ExponentiatedGradient(0.01, np.inf, False)]
+)
 def test_a_saved_fit_comes_back_with_its_step(weights, tmp_path):
     model = LocationScaleMixture(2, weights=weights, random_state=0).fit(GEYSER)
     model.save(tmp_path / "fit.json")
@@ -200,6 +241,8 @@ def test_every_check_of_scikit_learn_passes():
         ({"size_bounds": (0.1, 0.9)}, "size_bounds is .*leave size_bounds out"),
         ({"weights": ExponentiatedGradient(eta=0)}, "eta of ExponentiatedGradient is 0; it must be a positive number"),
         ({"weights": ExponentiatedGradient(cap=np.nan)}, "cap of ExponentiatedGradient is nan"),
+        ({"weights": ExponentiatedGradient(eta=np.inf)}, "eta of ExponentiatedGradient is inf"),
+        ({"weights": ExponentiatedGradient(backtrack=0)}, "backtrack of ExponentiatedGradient is 0; it must be True"),
         ({"weights": "gradient"}, "it must be 'learned', 'uniform', 'exponentiated_gradient' or one weight"),
     ],
 )
