@@ -5,16 +5,20 @@ writes what was found.
 """
 
 from .base import Experiment, ReproductionError, Scale, Task, Verdict
+from .bounds import Bounds
 from .figure2 import Figure2
 from .landscape import Landscape
 from .many_to_one import ManyToOne
 from .quantise import Quantise
+from .rates import Rates
 from .report import WRITERS
 from .run import Reproduction, reproduce
 from .timing import Timing
 from .uniqueness import Uniqueness
 
 MEMBERS: tuple[Experiment, ...] = (
+    Rates(),
+    Bounds(),
     Figure2(),
     Landscape(),
     Quantise(),
