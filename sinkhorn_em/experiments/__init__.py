@@ -7,6 +7,7 @@ writes what was found.
 from .base import Experiment, ReproductionError, Scale, Task, Verdict
 from .bounds import Bounds
 from .figure2 import Figure2
+from .finite_sample import FiniteSample
 from .landscape import Landscape
 from .many_to_one import ManyToOne
 from .quantise import Quantise
@@ -25,6 +26,7 @@ MEMBERS: tuple[Experiment, ...] = (
     Timing(),
     Uniqueness(),
     ManyToOne(),
+    FiniteSample(),
 )
 EXPERIMENTS = {experiment.name: experiment for experiment in MEMBERS}
 
