@@ -46,11 +46,36 @@ def clustering_accuracy(y_true: Any, labels: Any) -> float:
     Kuhn 1955 (the Hungarian method).
     """
     truth, found = _codes(y_true, "y_true"), _codes(labels, "labels")
-    if len(truth) != len(found):
-        raise ValueError(f"y_true has {len(truth)} rows and labels {len(found)}; pass one label for every row.")
-    counts = np.zeros((truth.max() + 1, found.max() + 1), dtype=np.int64)
-    np.add.at(counts, (truth, found), 1)
+    counts = _cross_table(truth, found)
     return float(counts[linear_sum_assignment(counts, maximize=True)].sum() / len(truth))
+
+
+def matched_labels(y_true: Any, labels: Any) -> Integers:
+    """Labels as numbers of the classes that they match best, one to one: the matching of `clustering_accuracy`.
+
+    Parameters
+    ----------
+    y_true : array (n,)
+        Classes.
+    labels : array (n,)
+        Clusters.
+
+    Returns
+    -------
+    matched : ndarray (n,) of int
+        Positions among the sorted classes; -1 for clusters that have no class to themselves.
+
+    Raises
+    ------
+    ValueError
+        As `clustering_accuracy`.
+    """
+    truth, found = _codes(y_true, "y_true"), _codes(labels, "labels")
+    counts = _cross_table(truth, found)
+    classes, clusters = linear_sum_assignment(counts, maximize=True)
+    of_cluster = np.full(counts.shape[1], -1)
+    of_cluster[clusters] = classes
+    return of_cluster[found]
 
 
 def mixing_distance(weights: Any, means: Any, true_weights: Any, true_means: Any) -> Any:
@@ -171,6 +196,15 @@ def _codes(labels: Any, name: str) -> Integers:
     if np.any(array != array):  # only NaN differs from itself
         raise ValueError(f"{name} has NaN in {np.sum(array != array)} rows; drop them, or give them a label.")
     return np.unique(array, return_inverse=True)[1]
+
+
+def _cross_table(truth: Integers, found: Integers) -> Integers:
+    """Rows of every class in every cluster."""
+    if len(truth) != len(found):
+        raise ValueError(f"y_true has {len(truth)} rows and labels {len(found)}; pass one label for every row.")
+    counts = np.zeros((truth.max() + 1, found.max() + 1), dtype=np.int64)
+    np.add.at(counts, (truth, found), 1)
+    return counts
 
 
 def _measure(weights: Any, means: Any, weights_name: str, means_name: str) -> tuple[Floats, Floats]:

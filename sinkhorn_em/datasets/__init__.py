@@ -13,6 +13,7 @@ from sinkhorn_em.datasets.classical import (
     load_gvhd,
     load_thyroid,
 )
+from sinkhorn_em.datasets.neuropal import load_neuropal_atlas, load_neuropal_worms, simulate_neurons, synthetic_atlas
 from sinkhorn_em.datasets.simulated import simulate_gaussian_mixture, simulate_many_to_one
 
 __all__ = [
@@ -25,9 +26,13 @@ __all__ = [
     "load_faithful",
     "load_galaxies",
     "load_gvhd",
+    "load_neuropal_atlas",
+    "load_neuropal_worms",
     "load_thyroid",
     "simulate_centres",
     "simulate_gaussian_mixture",
     "simulate_many_to_one",
     "simulate_many_to_one_start",
+    "simulate_neurons",
+    "synthetic_atlas",
 ]

@@ -19,6 +19,7 @@ from .._typing import Booleans, Floats, Integers
 from ..coordinates import fit_coordinates
 from ..em import RELATIVE, TIGHT, e_step, score
 from ..engines import InMemory
+from ..families.priors import NormalPrior
 from ..initialisation import distinct_rows
 from ..ot import ColumnRule, InfeasibleMarginalsError
 from ..ot.newton import Tolerances
@@ -97,11 +98,20 @@ class BaseMixture(DistributionMixin, PredictionMixin, DensityMixin, BaseEstimato
 
     def _check_rows(self, row_mass: Floats) -> None:
         positive = int((row_mass > 0).sum())
-        if positive < self.n_components:
+        if positive < self.n_components and not self._stands_without_rows():
             raise ValueError(
                 f"n_components is {self.n_components} but X has {positive} rows (n_samples) of positive weight; there must be at "
                 "least as many rows as components: lower n_components"
             )
+
+    def _stands_without_rows(self) -> bool:
+        """Every component has a place of its own, a proper prior on it, and a covariance that stays: none needs a row."""
+        placed = (
+            any(isinstance(prior, NormalPrior) for prior in checks.check_prior(self.prior))
+            and self.means_init is not None
+        )
+        shaped = checks.check_frozen(self)["covariances"]
+        return placed and shaped is not None and bool(shaped.all())
 
     def _pairs(self, known: Any, forbidden: Any, n: int) -> Booleans | None:
         return labels.forbidden_pairs(known, forbidden, n, self.n_components, self.noise is not None)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import wasserstein_distance
 
-from sinkhorn_em.metrics import clustering_accuracy, matched_errors, mixing_distance, recovered
+from sinkhorn_em.metrics import clustering_accuracy, matched_errors, matched_labels, mixing_distance, recovered
 
 few = settings(max_examples=25, deadline=None, derandomize=True)
 seeds = st.integers(0, 10**6)
@@ -200,3 +200,9 @@ MIXED = ([0.5, 0.5], [[0.0], [1.0]])
 def test_bad_input_is_named(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_matched_labels_take_the_numbers_of_the_classes():
+    y, labels = ["b", "b", "a", "a", "c"], [7, 7, 3, 3, 9]
+    assert matched_labels(y, labels).tolist() == [1, 1, 0, 0, 2]
+    assert matched_labels(["a", "a", "a", "b"], [0, 0, 1, 2]).tolist() == [0, 0, -1, 1]

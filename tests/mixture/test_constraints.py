@@ -647,3 +647,19 @@ def test_counts_are_asked_for_after_the_fit_too():
     model = LocationScaleMixture(2, family="poisson", random_state=0).fit(counts)
     with pytest.raises(ValueError, match=r"X\[0, 0\] is .*; Poisson takes counts"):
         model.score(counts + 0.5)
+
+
+@pytest.mark.parametrize("options", [{"tau": 0}, {"tau": 1}, {"size_bounds": (0.0, 0.5)}])
+def test_more_components_than_rows_if_each_has_a_place_and_a_shape(options):
+    """The many names of an atlas and the few rows of one worm: what no row supports stays at its prior."""
+    places = np.arange(6.0)[:, None] * 20
+    known = {"prior": NormalPrior(places, 1.0), "means_init": places, "precisions_init": np.ones((6, 1, 1))}
+    rows, weights = places[[1, 3]] + 1.0, np.full(6, 1 / 6)
+    model = GaussianMixture(6, weights=weights, frozen="covariances", **known, **options).fit(rows)
+    if options != {"tau": 1}:
+        np.testing.assert_array_equal(model.predict(rows), [1, 3])
+        np.testing.assert_allclose(model.means_[[0, 2, 4, 5]], places[[0, 2, 4, 5]], atol=1e-6)
+        np.testing.assert_allclose(model.means_[[1, 3]], places[[1, 3]] + 0.5, atol=1e-6)  # equal precisions: half-way
+    np.testing.assert_allclose(model.transport_plan(rows).column_mass.sum(), 1)
+    with pytest.raises(ValueError, match="n_components is 6 but X has 2 rows"):
+        GaussianMixture(6, weights=weights, **known, **options).fit(rows)
