@@ -147,11 +147,12 @@ def _contains(interval: Interval, value: float) -> bool:
 
 def _near(name: str, rates: list[Rate]) -> Verdict:
     estimates = [rate.interval.estimate for rate in rates]
-    outside = "; ".join(f"{rate.population}: {rate.interval}" for rate in rates if not rate.inside)
+    alone = "; ".join(f"{rate.population}: {rate.interval}" for rate in rates if not _contains(rate.interval, -1.0))
     return Verdict(
         f"{name}: rate 1/n, slope -1, whatever d, K, R and sigma (atoms at most 4 sigma apart)",
-        f"{len(rates)} slopes from {min(estimates):.2f} to {max(estimates):.2f}, not -1: {outside or 'none'}",
-        not outside,
+        f"{len(rates)} slopes from {min(estimates):.2f} to {max(estimates):.2f}; simultaneous intervals that exclude -1: "
+        f"{sum(not rate.inside for rate in rates)}; 95 % intervals that do: {alone or 'none'}",
+        all(rate.inside for rate in rates),
     )
 
 
