@@ -23,7 +23,7 @@ ITERATIONS = 60  # of the map
 EXACT = 1e-12  # rounding of an iteration
 RESOLVED = 1e-9  # errors from here on have digits enough to be divided by a bound
 FAR_START, NEAR_START = 2.0, 0.1  # in theta*
-N, SAMPLE_ALPHA, SHOWN = 1000, 0.9, 10  # finite samples: rows, weight, iterations shown
+N, SAMPLE_ALPHA, SHOWN = 1000, 0.9, 6  # finite samples: rows, weight, iterations shown
 SURE = 0.9999  # confidence of an interval that must hold the expected number
 
 
@@ -113,7 +113,7 @@ def _region(task: Task) -> pd.DataFrame:
     bound = _bound(ratio * theta_star, theta_star)
     for name, error in errors.items():
         part = np.divide(error, bound, out=np.zeros_like(bound), where=(error > RESOLVED) & (ratio > 0))[1:].max(axis=0)
-        table[f"bound_used_{name}"] = np.where(ratio > 0, part.round(4), np.nan)
+        table[f"bound_used_{name}"] = np.where(ratio > 0, part.round(6), np.nan)
     return table
 
 
@@ -196,7 +196,7 @@ def _bound_verdict(rows: pd.DataFrame, words: str) -> Verdict:
     used = {name: rows[f"bound_used_{name}"].max() for name in METHODS}
     return Verdict(
         f"|theta_t - theta*| <= kappa^t |theta_0 - theta*| from every theta_0 > 0 ({words})",
-        "largest part of the bound that is used: " + ", ".join(f"{name} {value:.3f}" for name, value in used.items()),
+        "largest part of the bound that is used: " + ", ".join(f"{name} {value:.4f}" for name, value in used.items()),
         all(value <= 1 for value in used.values()),
     )
 
