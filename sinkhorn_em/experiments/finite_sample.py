@@ -26,7 +26,7 @@ QUANTITIES = {
     "forward": "forward projection E[Y | x], squared",
 }
 ITERATES: dict[str, Value] = {"K": 2, "R": 1.0, "sigma": 0.5}
-FAR = 10.0  # standard deviations between atoms; posteriors do not overlap in samples of these sizes
+FAR = 3.0  # standard deviations between atoms; small samples have few rows, or none, between them
 SLACK = 0.1  # of a slope
 PATH_D = 5
 WIDE = 0.99  # confidence of intervals that are few
@@ -90,7 +90,9 @@ class FiniteSample(Experiment):
             "mean 0, the other errors are expectations under P, Q or both, with fresh rows for Q. Slopes: log of the mean over "
             "repetitions on log n, n from 10 to 1000, jackknife intervals (table: 95 %; verdicts: 95 % for all at once, by "
             f"Bonferroni, and {SLACK} more). Atoms 40 sigma apart do not overlap in such samples: counts, off by sqrt(n), move the "
-            "potentials by hundreds whatever n is, and the coupling by the excess count, of order n^-1/2. Iterates: K = 2, R = 1, "
+            "potentials by hundreds whatever n is, and the coupling by the excess count, of order n^-1/2. At 4 sigma the rate begins "
+            "at n = 300 or so: with 400 repetitions the slope of the potentials from n = 10 is -.75, but n times the error does not "
+            "grow from 316 to 1000. The bound C/n holds with a large C. Iterates: K = 2, R = 1, "
             "sigma = .5, n from 100 to 10 000, starts one sigma from the truth; error: mean squared distance of the fitted means "
             "from the atoms. Such slopes do not tell a factor log n from a constant."
         )
@@ -149,7 +151,7 @@ def _near(name: str, rates: list[Rate]) -> Verdict:
     estimates = [rate.interval.estimate for rate in rates]
     alone = "; ".join(f"{rate.population}: {rate.interval}" for rate in rates if not _contains(rate.interval, -1.0))
     return Verdict(
-        f"{name}: rate 1/n, slope -1, whatever d, K, R and sigma (atoms at most 4 sigma apart)",
+        f"{name}: rate 1/n, slope -1, whatever d, K, R and sigma (atoms at most 2 sigma apart)",
         f"{len(rates)} slopes from {min(estimates):.2f} to {max(estimates):.2f}; simultaneous intervals that exclude -1: "
         f"{sum(not rate.inside for rate in rates)}; 95 % intervals that do: {alone or 'none'}",
         all(rate.inside for rate in rates),
@@ -157,10 +159,11 @@ def _near(name: str, rates: list[Rate]) -> Verdict:
 
 
 def _far(rates: list[Rate]) -> Verdict:
-    slopes = {name: [str(rate.interval) for rate in rates if rate.quantity == name] for name in QUANTITIES}
+    slopes = {rate.population: [r for r in rates if r.cell == rate.cell] for rate in rates}
+    found = [f"{name}: {', '.join(f'{r.quantity} {r.interval}' for r in own)}" for name, own in slopes.items()]
     return Verdict(
-        "rate 1/n for atoms 40 sigma apart, too (R = 10, sigma = .5; R = 1, sigma = .05), at n up to 1000",
-        "; ".join(f"{name} {', '.join(values)}" for name, values in slopes.items()),
+        "slope -1 for n from 10 to 1000 also where atoms are 4 sigma apart, or 40",
+        "; ".join(found),
         all(rate.inside for rate in rates),
     )
 
