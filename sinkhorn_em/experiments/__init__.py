@@ -16,6 +16,7 @@ from .report import WRITERS
 from .run import Reproduction, reproduce
 from .timing import Timing
 from .uniqueness import Uniqueness
+from .weights import Weights
 
 MEMBERS: tuple[Experiment, ...] = (
     Rates(),
@@ -25,6 +26,7 @@ MEMBERS: tuple[Experiment, ...] = (
     Quantise(),
     Timing(),
     Uniqueness(),
+    Weights(),
     ManyToOne(),
     FiniteSample(),
 )
