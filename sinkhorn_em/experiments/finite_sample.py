@@ -90,9 +90,9 @@ class FiniteSample(Experiment):
             "mean 0, the other errors are expectations under P, Q or both, with fresh rows for Q. Slopes: log of the mean over "
             "repetitions on log n, n from 10 to 1000, jackknife intervals (table: 95 %; verdicts: 95 % for all at once, by "
             f"Bonferroni, and {SLACK} more). Atoms 40 sigma apart do not overlap in such samples: counts, off by sqrt(n), move the "
-            "potentials by hundreds whatever n is, and the coupling by the excess count, of order n^-1/2. At 4 sigma the rate begins "
-            "at n = 300 or so: with 400 repetitions the slope of the potentials from n = 10 is -.75, but n times the error does not "
-            "grow from 316 to 1000. The bound C/n holds with a large C. Iterates: K = 2, R = 1, "
+            "potentials by hundreds whatever n is, and the coupling by the excess count, of order n^-1/2. At 4 sigma the rate "
+            "begins at n = 300 or so: with 400 repetitions the slope of the potentials from n = 10 is -.75, but n times the "
+            "error does not grow from 316 to 1000. The bound C/n holds with a large C. Iterates: K = 2, R = 1, "
             "sigma = .5, n from 100 to 10 000, starts one sigma from the truth; error: mean squared distance of the fitted means "
             "from the atoms. Such slopes do not tell a factor log n from a constant."
         )
