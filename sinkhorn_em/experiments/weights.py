@@ -102,11 +102,9 @@ class Weights(Experiment):
         for ax, kind in zip(axes[0], kinds, strict=False):
             of_kind = fits[fits["weights"] == kind]
             _draw_success(ax, of_kind, labelled=ax is axes[0, 0])
-            ax.set(title=f"{kind} weights, {of_kind['repetition'].nunique()} data sets")
+            ax.set(title=f"{kind} weights\n{of_kind['repetition'].nunique()} data sets")
         _draw_curve(axes[0, -1], table[table["part"] == "curve"])
-        figure.suptitle(
-            "Weights held first, then learned, help where they are near-equal; L and l are least at the same weights"
-        )
+        figure.suptitle("Who finds all centres, by how the weights are treated; and the weights that L and l ask for")
         return figure
 
 
