@@ -42,48 +42,7 @@ class Landscape(Experiment):
 
     def verdicts(self, table: pd.DataFrame) -> list[Verdict]:
         line = table[table["part"] == "line"]
-        gap = (line["L"] - line["l"]).to_numpy()
-        at_truth = np.abs(gap[np.isclose(line["theta"], line["theta_star"])])
-        traps = _traps(line)
-        unequal = traps[traps["alpha"] > 0.5]
-        between = traps[(traps["alpha"] == WEIGHT) & (traps["theta_star"] == TRUTH)].iloc[0]
-        ends = _arrived(table, "path")
-        return [
-            Verdict(
-                "L >= l at every parameter", f"smallest L - l on the grid: {gap.min():.2g} nats", gap.min() > -EXACT
-            ),
-            Verdict(
-                "L = l at the truth",
-                f"largest |L - l| at the truths: {at_truth.max():.2g} nats",
-                len(at_truth) == len(traps) and at_truth.max() < EXACT,
-            ),
-            Verdict(
-                "both have their global minimum at the truth (alpha > .5)",
-                f"farthest grid minimum: {unequal['off'].max():.2g} from theta*, grid step {unequal['step'].max():.2g}",
-                bool((unequal["off"] < unequal["step"]).all()),
-            ),
-            Verdict(
-                "L has a spurious minimum only where l has one",
-                f"l: {int(traps['l'].sum())} of {len(traps)} pairs (alpha, theta*), L: {int(traps['L'].sum())}, L alone: "
-                f"{int((traps['L'] & ~traps['l']).sum())}",
-                bool((traps["l"] | ~traps["L"]).all()),
-            ),
-            Verdict(
-                f"at alpha = {WEIGHT}, theta* = {TRUTH:g}, l has a spurious minimum and L has none",
-                f"l: {bool(between['l'])}, L: {bool(between['L'])}",
-                bool(between["l"] and not between["L"]),
-            ),
-            Verdict(
-                f"in the plane (theta* = (1, 0), alpha = {WEIGHT}) Sinkhorn-EM reaches the truth from every start, EM does not",
-                _counts(ends),
-                bool(ends["Sinkhorn-EM"].all() and not ends["EM"].all()),
-            ),
-            Verdict(
-                "two free means in place of theta and -theta: the swapped minimum stays under both (no claim of the paper)",
-                _counts(_arrived(table, "free path")),
-                None,
-            ),
-        ]
+        return [*_identities(line), *_minima(line), *_paths_found(table)]
 
     def summary(self, table: pd.DataFrame) -> pd.DataFrame:
         traps = _traps(table[table["part"] == "line"])
@@ -108,6 +67,59 @@ class Landscape(Experiment):
             _draw_surface(ax, table, method)
         figure.suptitle("Where the likelihood has a trap, the Sinkhorn-EM objective has none", fontsize="large")
         return figure
+
+
+def _identities(line: pd.DataFrame) -> list[Verdict]:
+    gap = (line["L"] - line["l"]).to_numpy()
+    at_truth = np.abs(gap[np.isclose(line["theta"], line["theta_star"])])
+    return [
+        Verdict("L >= l at every parameter", f"smallest L - l on the grid: {gap.min():.2g} nats", gap.min() > -EXACT),
+        Verdict(
+            "L = l at the truth",
+            f"largest |L - l| at {len(at_truth)} truths: {at_truth.max():.2g} nats",
+            len(at_truth) == len(_traps(line)) and at_truth.max() < EXACT,
+        ),
+    ]
+
+
+def _minima(line: pd.DataFrame) -> list[Verdict]:
+    traps = _traps(line)
+    unequal = traps[traps["alpha"] > 0.5]
+    between = traps[(traps["alpha"] == WEIGHT) & (traps["theta_star"] == TRUTH)].iloc[0]
+    return [
+        Verdict(
+            "both have their global minimum at the truth (alpha > .5)",
+            f"farthest grid minimum: {unequal['off'].max():.2g} from theta*, grid step {unequal['step'].max():.2g}",
+            bool((unequal["off"] < unequal["step"]).all()),
+        ),
+        Verdict(
+            "L has a spurious minimum only where l has one",
+            f"l: {int(traps['l'].sum())} of {len(traps)} pairs (alpha, theta*), L: {int(traps['L'].sum())}, L alone: "
+            f"{int((traps['L'] & ~traps['l']).sum())}",
+            bool((traps["l"] | ~traps["L"]).all()),
+        ),
+        Verdict(
+            f"at alpha = {WEIGHT}, theta* = {TRUTH:g}, l has a spurious minimum and L has none",
+            f"l: {bool(between['l'])}, L: {bool(between['L'])}",
+            bool(between["l"] and not between["L"]),
+        ),
+    ]
+
+
+def _paths_found(table: pd.DataFrame) -> list[Verdict]:
+    ends = _arrived(table, "path")
+    return [
+        Verdict(
+            f"in the plane (theta* = (1, 0), alpha = {WEIGHT}) Sinkhorn-EM reaches the truth from every start, EM does not",
+            _counts(ends),
+            bool(ends["Sinkhorn-EM"].all() and not ends["EM"].all()),
+        ),
+        Verdict(
+            "two free means in place of theta and -theta: the swapped minimum stays under both (no claim of the paper)",
+            _counts(_arrived(table, "free path")),
+            None,
+        ),
+    ]
 
 
 def _line(task: Task) -> pd.DataFrame:

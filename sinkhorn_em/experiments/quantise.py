@@ -68,16 +68,11 @@ class Quantise(Experiment):
         return pd.concat(parts, ignore_index=True)
 
     def verdicts(self, table: pd.DataFrame) -> list[Verdict]:
-        wide = _wide(table)
-        quick = set(table["data"]) != set(DATA)
-        even = wide["nearest_entropy"]
+        wide, quick = _wide(table), set(table["data"]) != set(DATA)
         own = wide["balanced_entropy"][SHARP]
-        above = {(m, n): _mean(even[m] - even[n]) for m in (PLAIN, SHARP) for n in ("k-means", "EM")}
         price = {m: _mean(np.log(wide["nearest_mse"][m] / wide["nearest_mse"]["k-means"])) for m in METHODS}
         later = _mean(np.log(wide["balanced_mse"][SHARP] / wide["balanced_mse"]["k-means"]))
-        random = wide.xs("random rows", level="start")
-        lost = {m: [_mean(random[c][m] - random[c]["EM"]) for c in ("twins", "nearest_dead")] for m in (PLAIN, SHARP)}
-        verdicts = [
+        return [
             Verdict(
                 f"sharp Sinkhorn-EM: codes assigned by the plan of held-out rows have an entropy above {EVEN} log2 K (theory: 1, "
                 "but for ties and rows that are split)",
@@ -95,22 +90,15 @@ class Quantise(Experiment):
                 f"ratio {_ratio(later)}",
                 later.high < 0,
             ),
+            *_use(wide, SHARP, "sharp Sinkhorn-EM", judged_even=True, judged_lost=not quick),
+            *_use(
+                wide,
+                PLAIN,
+                "Sinkhorn-EM as in the papers, its variance learned,",
+                judged_even=not quick,
+                judged_lost=not quick,
+            ),
         ]
-        for m, name in ((SHARP, "sharp Sinkhorn-EM"), (PLAIN, "Sinkhorn-EM as in the papers, its variance learned,")):
-            difference = [above[m, n] for n in ("k-means", "EM")]
-            verdicts += [
-                Verdict(
-                    f"{name} uses even the nearest code, without a plan, more evenly than k-means and EM (entropy / log2 K)",
-                    f"{_mean(even[m])}; above k-means by {difference[0]}, above EM by {difference[1]}",
-                    None if quick and m == PLAIN else min(limits.low for limits in difference) > 0,
-                ),
-                Verdict(
-                    f"from random rows {name} has fewer codes than EM that coincide or are nearest to no row",
-                    f"share of codes, less that of EM: coincident {lost[m][0]}, nearest to no row {lost[m][1]}",
-                    None if quick else max(limits.high for limits in lost[m]) < 0,
-                ),
-            ]
-        return verdicts
 
     def summary(self, table: pd.DataFrame) -> pd.DataFrame:
         held_out = table[(table["part"] == "scores") & (table["of"] == "held out")].copy()
@@ -181,6 +169,25 @@ def _wide(table: pd.DataFrame) -> pd.DataFrame:
     held_out = table[(table["part"] == "scores") & (table["of"] == "held out")]
     measures = ["nearest_mse", "nearest_entropy", "nearest_dead", "balanced_mse", "balanced_entropy", "twins"]
     return held_out.pivot(index=["data", "codes", "repetition", "start"], columns="method", values=measures)
+
+
+def _use(wide: pd.DataFrame, method: str, name: str, *, judged_even: bool, judged_lost: bool) -> list[Verdict]:
+    """How evenly the nearest codes are used, and how many codes are lost."""
+    even, random = wide["nearest_entropy"], wide.xs("random rows", level="start")
+    above = [_mean(even[method] - even[other]) for other in ("k-means", "EM")]
+    lost = [_mean(random[measure][method] - random[measure]["EM"]) for measure in ("twins", "nearest_dead")]
+    return [
+        Verdict(
+            f"{name} uses even the nearest code, without a plan, more evenly than k-means and EM (entropy / log2 K)",
+            f"{_mean(even[method])}; above k-means by {above[0]}, above EM by {above[1]}",
+            min(limits.low for limits in above) > 0 if judged_even else None,
+        ),
+        Verdict(
+            f"from random rows {name} has fewer codes than EM that coincide or are nearest to no row",
+            f"share of codes, less that of EM: coincident {lost[0]}, nearest to no row {lost[1]}",
+            max(limits.high for limits in lost) < 0 if judged_lost else None,
+        ),
+    ]
 
 
 def _mean(values: pd.Series) -> Interval:
