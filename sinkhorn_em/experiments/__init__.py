@@ -8,6 +8,7 @@ from .base import Experiment, ReproductionError, Scale, Task, Verdict
 from .bounds import Bounds
 from .figure2 import Figure2
 from .finite_sample import FiniteSample
+from .gmm_grid import GmmGrid
 from .landscape import Landscape
 from .many_to_one import ManyToOne
 from .quantise import Quantise
@@ -29,6 +30,7 @@ MEMBERS: tuple[Experiment, ...] = (
     Weights(),
     ManyToOne(),
     FiniteSample(),
+    GmmGrid(),
 )
 EXPERIMENTS = {experiment.name: experiment for experiment in MEMBERS}
 
