@@ -6,6 +6,7 @@ writes what was found.
 
 from .base import Experiment, ReproductionError, Scale, Task, Verdict
 from .bounds import Bounds
+from .celegans import Celegans
 from .figure2 import Figure2
 from .finite_sample import FiniteSample
 from .gmm_grid import GmmGrid
@@ -22,6 +23,7 @@ from .weights import Weights
 MEMBERS: tuple[Experiment, ...] = (
     Rates(),
     Bounds(),
+    Celegans(),
     Figure2(),
     Landscape(),
     Quantise(),
