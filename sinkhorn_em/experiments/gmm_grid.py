@@ -62,7 +62,9 @@ PANELS = {
 class GmmGrid(Experiment):
     name = "gmm-grid"
     question = "Where does Sinkhorn-EM find all clusters, and where does EM do as well?"
-    source = "the simulation studies of Mena et al. 2020, section 5; the numbers were computed independently for this project"
+    source = (
+        "no paper prints these numbers; they were computed independently for this project. Method: Mena et al. 2020"
+    )
 
     def tasks(self, scale: Scale) -> list[Task]:
         if scale.quick:
