@@ -15,7 +15,7 @@ from ._typing import Floats
 from .ot import solve_plan
 
 DEGREES = 3.0  # of freedom of the Student errors of a robust transform: one gross error in a dozen points hardly counts
-SETTLED = 1e-10  # relative change of the scale matrix of errors that ends the reweighting
+SETTLED = 1e-10  # relative change of the variance of errors that ends the reweighting
 TURNS = 200  # of reweighting, at most
 ROUNDS = 10  # of a consensus, and of an alignment without names
 
@@ -45,7 +45,8 @@ def fit_similarity(X: Any, Y: Any, weights: Any = None) -> Similarity:
     Raises
     ------
     ValueError
-        Shapes do not fit, or the points of X coincide.
+        Shapes do not fit, values are not finite, weights are negative or all 0, the points of X coincide, or no c > 0 is best: the
+        points of Y coincide, or d = 1 and the two sets run in opposite directions.
 
     References
     ----------
@@ -56,7 +57,9 @@ def fit_similarity(X: Any, Y: Any, weights: Any = None) -> Similarity:
         raise ValueError(
             f"X has shape {x.shape} and Y {y.shape}; both must be (n, d): one point of Y for every one of X"
         )
-    w = np.full(len(x), 1 / len(x)) if weights is None else np.asarray(weights, float) / np.sum(weights)
+    if not (np.isfinite(x).all() and np.isfinite(y).all()):
+        raise ValueError("X or Y has entries that are NaN or infinite: leave those pairs of points out")
+    w = _check_weights(weights, len(x))
     x_mean, y_mean = w @ x, w @ y
     dx = x - x_mean
     spread = float(w @ (dx**2).sum(axis=1))
@@ -69,13 +72,27 @@ def fit_similarity(X: Any, Y: Any, weights: Any = None) -> Similarity:
     signs[-1] = np.sign(np.linalg.det(U @ V))  # a rotation, not a reflection
     rotation = (U * signs) @ V
     scale = float(singular @ signs) / spread
+    if not scale > 0:
+        raise ValueError(
+            f"the best scale from X to Y is {scale:.3g}; it must be positive: the points of Y coincide, or run against those of X"
+        )
     return Similarity(scale, rotation, y_mean - scale * rotation @ x_mean)
+
+
+def _check_weights(weights: Any, n: int) -> Floats:
+    """Weights (n,) of sum 1."""
+    w = np.ones(n) if weights is None else np.asarray(weights, float)
+    if w.shape != (n,) or not (w >= 0).all() or not 0 < w.sum() < np.inf:
+        raise ValueError(
+            f"weights has shape {w.shape} and sum {w.sum()}; it must be ({n},) numbers >= 0, not all 0: leave it out for equal ones"
+        )
+    return w / w.sum()
 
 
 def robust_similarity(X: Any, Y: Any) -> Similarity:
     """The similarity of the largest Student likelihood (3 degrees of freedom, one variance), by iterative reweighting.
 
-    Points whose errors are gross lose their weight (Lange, Little & Taylor 1989). Arguments are those of `fit_similarity`.
+    Points whose errors are gross lose their weight (Lange, Little & Taylor 1989). X, Y and errors are those of `fit_similarity`.
     """
     x, y = np.asarray(X, float), np.asarray(Y, float)
     fit, d = fit_similarity(x, y), x.shape[1]
@@ -97,15 +114,19 @@ def consensus(points: Sequence[Floats], names: Sequence[Sequence[str]]) -> list[
     """Several sets of named points, aligned to each other: each to the mean of all, in turns (generalised Procrustes analysis).
 
     Points of the same name correspond; a set needs not have every name. The geometric mean of the scales is 1, so the size of the
-    sets stays.
+    sets stays. ValueError if a set shares fewer than two names with the others.
     """
     aligned = [np.asarray(X, float) for X in points]
     for _ in range(ROUNDS):
         stacked = pd.DataFrame(np.concatenate(aligned), index=pd.Index([name for own in names for name in own]))
         shared = stacked.groupby(level=0).mean()[stacked.groupby(level=0).size() > 1]
         fits = []
-        for X, own in zip(points, names, strict=True):
+        for i, (X, own) in enumerate(zip(points, names, strict=True)):
             common = pd.Index(list(own)).isin(shared.index)
+            if common.sum() < 2:
+                raise ValueError(
+                    f"names[{i}] shares {common.sum()} names with the other sets; a similarity needs at least 2: leave the set out"
+                )
             fits.append(robust_similarity(np.asarray(X)[common], shared.loc[pd.Index(list(own))[common]].to_numpy()))
         size = float(np.exp(np.mean([np.log(fit.scale) for fit in fits])))
         aligned = [

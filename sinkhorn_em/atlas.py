@@ -83,10 +83,12 @@ def build_atlas(rows: Floats, names: Sequence[str], blocks: Blocks) -> Atlas:
 
     A name's covariance about its mean m_k is (scatter_k + 5 pooled) / (n_k - 1 + 5), with the pooled covariance within names, so
     that names seen once have one too; it is multiplied by 1 + 1/n_k, the variance of a new row about the mean of n_k. Features of
-    different ``blocks`` are independent.
+    different ``blocks`` are independent. ValueError if no name has two rows: nothing then tells how much they vary.
     """
     X, codes = np.asarray(rows, float), pd.Categorical(list(names))
     number, K, d = np.asarray(codes.codes), len(codes.categories), X.shape[1]
+    if not len(X) > K:
+        raise ValueError(f"names has {K} names for {len(X)} rows; some name must have two rows: add individuals")
     counts = np.bincount(number, minlength=K)
     means = np.zeros((K, d))
     np.add.at(means, number, X)

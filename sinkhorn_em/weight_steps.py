@@ -114,7 +114,10 @@ class ExponentiatedGradient(WeightStep):
         for name in ("eta", "cap"):
             value = getattr(self, name)
             if not isinstance(value, Real) or not float(value) > 0 or (name == "eta" and float(value) == np.inf):
-                raise ValueError(f"{name} of ExponentiatedGradient is {value!r}; it must be a positive number")
+                default = getattr(ExponentiatedGradient, name)
+                raise ValueError(
+                    f"{name} of ExponentiatedGradient is {value!r}; it must be a positive number: {default} is the default"
+                )
         if not isinstance(self.backtrack, bool | np.bool_):
             raise ValueError(f"backtrack of ExponentiatedGradient is {self.backtrack!r}; it must be True or False")
 
@@ -125,7 +128,7 @@ class ExponentiatedGradient(WeightStep):
         if not self.backtrack or moving.sum() < 2:
             return weights, solution, 0
         slope = _slope(weights, moving, solution)
-        decrease = float(weights[moving] @ slope**2)  # of L, to first order, for eta = 1
+        decrease = float(weights[moving] @ slope**2)  # of L for eta = 1, to first order; its scale if tau < 1
         eta, passes = self._first(slope), 0
         for _ in range(TRIALS):
             if eta * decrease <= INVISIBLE * max(1.0, abs(solution.value)):

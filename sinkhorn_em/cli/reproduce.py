@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -46,7 +46,14 @@ def reproduce(
         for experiment in EXPERIMENTS.values():
             typer.echo(f"{experiment.name:{width}}  {experiment.question}")
         return
-    options = {"quick": quick, "reps": reps, "seed": seed, "jobs": jobs, "format": format, "fresh": fresh}
+    options: dict[str, Any] = {
+        "quick": quick,
+        "reps": reps,
+        "seed": seed,
+        "jobs": jobs,
+        "format": format,
+        "fresh": fresh,
+    }
     for experiment in _chosen(name):
         try:
             result = run_experiment(experiment, output, data=data, progress=sys.stderr.isatty(), **options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from pathlib import Path
 
 import numpy as np
@@ -78,7 +79,10 @@ def synthetic_atlas(n_neurons: int = 5, *, random_state: Seed = 0) -> Atlas:
 
     Means: positions uniform in a box of 30 x 8 x 8, colours uniform in [0, 20]. Covariances: a block for positions and one for
     colours, each turned at random, with log-normal eigenvalues (median 1 in space, 3 in colour; log-standard deviation .7).
+    ValueError if ``n_neurons`` is not an integer of at least 1.
     """
+    if not isinstance(n_neurons, Integral) or n_neurons < 1:
+        raise ValueError(f"n_neurons={n_neurons!r} must be an integer of at least 1; the tail has 45.")
     rng = np.random.default_rng(random_state)
     means = np.column_stack(
         [rng.uniform(0, [30.0, 8.0, 8.0], (n_neurons, SPACE)), rng.uniform(0, 20.0, (n_neurons, 3))]
@@ -111,7 +115,14 @@ def simulate_neurons(atlas: Atlas, n_samples: int, *, background: float = 0.0, r
     -------
     dataset : :class:`~sklearn.utils.Bunch`
         ``data`` (n, 6), ``target`` (n,), ``means`` (K, 6) and ``covariances`` (K, 6, 6) of the worm, ``atlas`` the shifted one.
+
+    Raises
+    ------
+    ValueError
+        If ``background`` is not in [0, 1), or ``n_samples`` no positive integer.
     """
+    if not 0 <= background < 1:
+        raise ValueError(f"background={background!r} must be in [0, 1); 0 is no background.")
     rng = np.random.default_rng(random_state)
     K, d = atlas.means.shape
     means = atlas.means.copy()

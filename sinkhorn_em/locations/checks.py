@@ -10,6 +10,8 @@ import numpy as np
 
 from .._typing import Floats, Integers
 
+LARGEST = 1e140  # standard deviations: squares, and sums of many of them, stay finite
+
 
 @dataclass(frozen=True)
 class Whitening:
@@ -27,9 +29,16 @@ class Whitening:
         """Log-density of a component at its mean, in the units of the data."""
         return -0.5 * len(self.root) * math.log(2 * math.pi) - float(np.log(np.diag(self.root)).sum())
 
-    def forward(self, A: Floats) -> Floats:
-        """y of rows x (..., d)."""
-        return A @ self.inverse.T
+    def forward(self, A: Floats, name: str) -> Floats:
+        """y of rows x (..., d); ValueError naming them where squares of y are not representable."""
+        Y = A @ self.inverse.T
+        size = np.abs(Y).max()
+        if not size <= LARGEST:
+            raise ValueError(
+                f"{name} has entries of {size:.3g} standard deviations; they must be at most {LARGEST:.0e}, or their squares "
+                "are infinite: rescale the data and the covariance"
+            )
+        return Y
 
     def backward(self, A: Floats) -> Floats:
         """x of rows y (..., d)."""

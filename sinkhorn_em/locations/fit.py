@@ -29,7 +29,7 @@ class LocationFits(NamedTuple):
     n_iter: Integers
     #: (B,) passes over the scores
     n_passes: Integers
-    #: (B,) the bound rose by less than ``tol``
+    #: (B,) the bound rose by less than ``tol``, and the last plan has its column masses within 1e-4
     converged: Booleans
     #: (B, max_iter + 1, K, d) means before every M-step and at the end; the last is repeated. None unless ``record``
     path: Floats | None
@@ -127,8 +127,8 @@ def fit_locations(
         _check_symmetric(M)
     whitening = check_covariance(covariance, d)
     shift = np.zeros((G, d)) if symmetric else np.einsum("gn,gnd->gd", np.broadcast_to(a, (G, n)), rows)
-    Y = np.ascontiguousarray(whitening.forward(rows - shift[:, None]).transpose(0, 2, 1))
-    M = np.ascontiguousarray(whitening.forward(M - shift[which][:, None]))
+    Y = np.ascontiguousarray(whitening.forward(rows - shift[:, None], "X").transpose(0, 2, 1))
+    M = np.ascontiguousarray(whitening.forward(M - shift[which][:, None], "means"))
     tile = min(tile_rows(K), n)
     options = Options(
         bool(tau == 1), bool(learn_weights), bool(symmetric), int(max_iter), float(tol), tile, whitening.log_peak

@@ -16,7 +16,7 @@ from ..ot.newton_kernel import newton_on_one
 _SMALLEST_MASS = 1e-300  # of a component whose mean is still a quotient of normal numbers
 
 _tolerances_after = kernel(em.tolerances_after)
-_TIGHT = em.TIGHT
+_TIGHT, _LOOSE = em.TIGHT, em.LOOSE
 
 
 class Options(NamedTuple):
@@ -162,7 +162,7 @@ def fit_one(X, row_mass, means, weights, g, scores, options, path):
         bound, error, turns = _plan_bound(scores, row_mass, weights, g, options.tile, _tolerances_after(0.0), mass)
         bound, passes = bound + options.constant, passes + turns
     _record(path, iteration, options.max_iter + 1, means, weights, bound)
-    return LocationFit(bound, iteration, passes, converged)
+    return LocationFit(bound, iteration, passes, converged and error <= _LOOSE)
 
 
 @kernel

@@ -181,7 +181,7 @@ def _landscape(X: Any, means: Any, weights: Any, tau: float, covariance: Any, ro
     w = np.array(np.broadcast_to(check_masses(weights, B, K, "weights"), (B, K)))
     a, whitening = check_masses(row_mass, 1, n, "row_mass")[0], check_covariance(covariance, d)
     shift = a @ rows
-    return _Landscape(whitening.forward(rows - shift), a, whitening.forward(M - shift), w, tau, whitening)
+    return _Landscape(whitening.forward(rows - shift, "X"), a, whitening.forward(M - shift, "means"), w, tau, whitening)
 
 
 def _scores(X: Floats, means: Floats) -> Floats:

@@ -171,10 +171,14 @@ def check_masses(mass: Any, B: int, size: int, name: str) -> Floats:
     if not good.all():
         row, column = (int(i) for i in np.argwhere(~good)[0])
         raise ValueError(f"{name}[{row}, {column}] is {m[row, column]}; masses must be finite and not negative")
-    total = m.sum(axis=1, keepdims=True)
-    if not (total > 0).all():
-        row = int(np.flatnonzero(~(total > 0))[0])
-        raise ValueError(f"{name}[{row}] sums to {total[row, 0]}; at least one mass must be positive")
+    with np.errstate(over="ignore"):
+        total = m.sum(axis=1, keepdims=True)
+    good = (total > 0) & (total < np.inf)
+    if not good.all():
+        row = int(np.flatnonzero(~good)[0])
+        raise ValueError(
+            f"{name}[{row}] sums to {total[row, 0]}; at least one mass must be positive, and the sum finite: shares will do"
+        )
     return m / total
 
 

@@ -126,14 +126,14 @@ def solve_newton(one_pass: Pass, rule: ColumnRule, b: Floats, g: Floats, toleran
 
 
 def next_radius(radius: float, ratio: float, norm: float, below_noise: bool) -> float:
-    """The trust radius after an accepted step (`batch` compiles this function, too)."""
+    """The trust radius after an accepted step (`newton_kernel` compiles this function, too)."""
     if below_noise or (ratio > GOOD and norm > radius / 2):
         return 2 * radius if ratio < 0.9 or below_noise else 4 * radius
     return radius / 2 if ratio < POOR else radius
 
 
 def minimiser_along(before: float, after: float) -> float:
-    """Where along a rejected step the slope vanishes, by the secant of the slopes at both ends (`batch` compiles it, too)."""
+    """Where along a rejected step the slope vanishes, by the secant of the slopes at both ends (`newton_kernel`, too)."""
     return min(max(before / (before - after), SHORTEST), LONGEST) if after > before else 0.25
 
 

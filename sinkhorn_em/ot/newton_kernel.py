@@ -27,7 +27,7 @@ from .newton import (
     TINY,
 )
 
-_RUNAWAY = 1e15  # nats; potentials that large only come up where no plan has the masses asked for
+_RUNAWAY = 1e15  # nats; potentials that large come up where no plan has the masses asked for, or none of any use
 
 _next_radius, _minimiser_along = kernel(newton.next_radius), kernel(newton.minimiser_along)
 
@@ -52,7 +52,7 @@ def _dot(x, y):
 
 
 @kernel
-def translate(g, b):
+def _translate(g, b):
     """Shift g so that sum b g = 0, in place; columns of mass 0 get 0."""
     shift = 0.0
     for k in range(b.shape[0]):
@@ -66,7 +66,7 @@ def translate(g, b):
 def _evaluate(scores, row_mass, b, g, tile, temperature, mass, gram):
     """Value, L1 error and largest |log(c/b)| at g; fills the masses c and the overlaps."""
     K, value, offset = b.shape[0], np.empty(1), np.empty(b.shape[0])
-    translate(g, b)
+    _translate(g, b)
     for k in range(K):
         offset[k] = np.log(b[k]) + g[k] if b[k] > 0.0 else -np.inf
     fused_pass(scores, row_mass, offset, 0, row_mass.shape[0], tile, temperature, value, mass, gram)

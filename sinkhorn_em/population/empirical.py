@@ -60,12 +60,16 @@ def plan_errors(
     Raises
     ------
     ValueError
-        As `solve_plan`.
+        As `solve_plan`, and for a ``sigma`` that is not positive.
 
     References
     ----------
     Gonzalez & Mena 2026 (all four are of order 1/n).
     """
+    if not 0 < sigma < np.inf:
+        raise ValueError(
+            f"sigma={sigma!r} must be positive and finite; it is the standard deviation of a row about its atom."
+        )
     Y, X = np.asarray(sample, float), np.asarray(atoms, float)
     S, T = _scores(Y, X, sigma), _scores(np.asarray(fresh, float), X, sigma)
     g = solve_plan(S, tol=_TOL, method=method).potentials

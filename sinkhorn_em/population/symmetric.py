@@ -32,6 +32,7 @@ ROOT_TOLERANCE = 1e-13
 POTENTIAL_TOLERANCE = 1e-14  # of s, relative to max(1, |s|)
 RESIDUAL_TOLERANCE = 1e-15  # of the equation of s, relative to 1 + |logit alpha|; no sum of n rows is more exact
 UNDERFLOW = 1e-150  # smaller means are 0 far from the root, where their logarithm only needs its sign
+SMALLEST_SEPARATION = 0.01  # of theta*, for roots: closer ones share a cell of the grid, and the drift is all rounding
 MAX_STEPS = 100  # bisection alone takes 60
 LARGEST_LOGIT = 36.0  # 1 - alpha = 2e-16: alphas beyond are 1 in double precision
 
@@ -121,7 +122,7 @@ def fixed_points(alpha: float, theta_star: float, *, tau: float) -> Floats:
     alpha : float
         Weight of the component at theta, in (0, 1).
     theta_star : float
-        True mean, positive; it is always one of the roots.
+        True mean, at least 0.01; it is always one of the roots.
     tau : float in [0, 1]
         0 EM, 1 Sinkhorn-EM, between them KL-relaxed.
 
@@ -141,6 +142,7 @@ def fixed_points(alpha: float, theta_star: float, *, tau: float) -> Floats:
     Mena, Nejatbakhsh, Varol & Niles-Weed 2020, arXiv:2006.16548.
     """
     log_odds, theta_star, tau = _check_model(alpha, theta_star, tau)
+    _check_separation(theta_star)
     edge = _edge(theta_star)
     drift = _drift(log_odds, theta_star, tau)
     grid = np.linspace(-edge, edge, GRID)
@@ -162,7 +164,7 @@ def spurious_threshold(theta_star: float, *, tau: float) -> float:
     Parameters
     ----------
     theta_star : float
-        True mean, positive, in standard deviations.
+        True mean, at least 0.01, in standard deviations.
     tau : float in [0, 1]
         0 EM, 1 Sinkhorn-EM, between them KL-relaxed.
 
@@ -181,6 +183,7 @@ def spurious_threshold(theta_star: float, *, tau: float) -> float:
     Mena, Nejatbakhsh, Varol & Niles-Weed 2020, arXiv:2006.16548 (for tau = 1 it tends to 3/4 as theta* grows).
     """
     _, theta_star, tau = _check_model(0.5, theta_star, tau)
+    _check_separation(theta_star)
     grid = np.linspace(-_edge(theta_star), 0, COARSE_GRID)
 
     def lowest(log_odds: float) -> float:
@@ -216,7 +219,7 @@ def asymptotic_factor(alpha: float, theta_star: float, *, tau: float) -> float:
     Returns
     -------
     factor : float
-        In (0, 1).
+        In [0, 1), to about 1e-15: means far apart give 0.
 
     Raises
     ------
@@ -232,7 +235,8 @@ def asymptotic_factor(alpha: float, theta_star: float, *, tau: float) -> float:
     u = 2 * theta_star * rows + log_odds
     overlap = masses * expit(u) * expit(-u)
     spread = tau * overlap.sum() + (1 - tau) * alpha * (1 - alpha)
-    return float(4 * (overlap @ rows**2 - tau * (overlap @ rows) ** 2 / spread))
+    pull = tau * (overlap @ rows) ** 2 / spread if spread > 0 else 0.0
+    return float(4 * (overlap @ rows**2 - pull))
 
 
 def _rows(log_odds: float, theta_star: float, largest: float) -> tuple[Floats, Floats]:
@@ -328,3 +332,11 @@ def _check_model(alpha: float, theta_star: float, tau: float) -> tuple[float, fl
     if not 0 <= tau <= 1:
         raise ValueError(f"tau={tau!r} must be in [0, 1]; 0 is EM, 1 is Sinkhorn-EM.")
     return float(logit(alpha)), float(theta_star), float(tau)
+
+
+def _check_separation(theta_star: float) -> None:
+    if not theta_star >= SMALLEST_SEPARATION:
+        raise ValueError(
+            f"theta_star={theta_star!r} must be at least {SMALLEST_SEPARATION}; closer roots cannot be told apart: "
+            "follow population_map instead."
+        )

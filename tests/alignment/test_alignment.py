@@ -87,8 +87,29 @@ def test_points_without_names_find_their_centres(tau):
 
 @pytest.mark.parametrize(
     ("x", "y", "message"),
-    [(X, X[:3], r"X has shape \(40, 3\) and Y \(3, 3\)"), (np.ones((4, 3)), np.ones((4, 3)), "all 4 points of X")],
+    [
+        (X, X[:3], r"X has shape \(40, 3\) and Y \(3, 3\)"),
+        (np.ones((4, 3)), np.ones((4, 3)), "all 4 points of X"),
+        (X, X * np.nan, "X or Y has entries that are NaN"),
+        (X, np.zeros_like(X), "the best scale from X to Y is 0; it must be positive"),
+        (X[:, :1], -X[:, :1], "the best scale from X to Y is -1; it must be positive"),
+    ],
 )
 def test_points_that_do_not_fit_are_refused(x, y, message):
     with pytest.raises(ValueError, match=message):
         fit_similarity(x, y)
+
+
+@pytest.mark.parametrize("weights", [np.ones(3), -np.ones(40), np.zeros(40), np.full(40, np.nan)])
+def test_weights_that_do_not_fit_are_refused(weights):
+    with pytest.raises(
+        ValueError, match=r"weights has shape .* and sum .*; it must be \(40,\) numbers >= 0, not all 0"
+    ):
+        fit_similarity(X, X, weights)
+
+
+def test_a_set_without_common_names_is_named():
+    with pytest.raises(
+        ValueError, match=r"names\[2\] shares 1 names with the other sets; a similarity needs at least 2"
+    ):
+        consensus([X[:3], X[:3], X[:3]], ["abc", "abc", "cde"])

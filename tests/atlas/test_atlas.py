@@ -49,6 +49,11 @@ def test_covariances_are_shrunk_as_the_formula_says():
     np.testing.assert_allclose(atlas.weights, [0.75, 0.25])
 
 
+def test_an_atlas_needs_a_name_with_two_rows():
+    with pytest.raises(ValueError, match="names has 3 names for 3 rows; some name must have two rows"):
+        build_atlas(np.zeros((3, 2)), ["a", "b", "c"], ((0, 1),))
+
+
 def test_normal_scores_do_not_see_gain_or_saturation():
     x = np.array([[0.1], [0.9], [0.4], [0.6]])
     np.testing.assert_allclose(normal_scores(x)[:, 0], norm.ppf([0.125, 0.875, 0.375, 0.625]))

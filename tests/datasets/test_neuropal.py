@@ -58,3 +58,16 @@ def test_background_has_its_share_and_no_neuron():
     """Binomial standard deviation of 3000 draws: .0073; five of them."""
     worm = simulate_neurons(synthetic_atlas(), 3000, background=0.2, random_state=0)
     assert (worm.target == -1).mean() == pytest.approx(0.2, abs=0.037)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: synthetic_atlas(0), "n_neurons=0 must be an integer of at least 1"),
+        (lambda: simulate_neurons(synthetic_atlas(), 10, background=1.0), r"background=1.0 must be in \[0, 1\)"),
+        (lambda: simulate_neurons(synthetic_atlas(), 10, background=-0.1), r"background=-0.1 must be in \[0, 1\)"),
+    ],
+)
+def test_bad_options_are_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

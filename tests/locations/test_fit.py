@@ -143,6 +143,13 @@ def test_problems_choose_their_data_set():
     np.testing.assert_array_equal(alone.means[0], each.means[1])
 
 
+def test_a_plan_that_misses_its_masses_is_no_convergence():
+    """Starts 1e9 standard deviations away need potentials of 1e18 nats, far beyond what Newton follows; EM needs none."""
+    X, M = np.arange(60.0)[:, None], 1e9 * np.array([[[1.0], [2.0], [-1.0]]])
+    assert not fit_locations(X, M, tau=1).converged.any()
+    assert fit_locations(X, M, tau=0).converged.all()
+
+
 def test_a_component_without_mass_keeps_its_mean():
     X = clusters(7)
     M = np.array([[[0.0], [1.0], [1e4]]])
@@ -190,6 +197,9 @@ def test_the_bits_do_not_depend_on_the_number_of_threads(tau):
         ({"row_mass": np.ones(2)}, r"row_mass has shape \(2,\)"),
         ({"max_iter": -1}, "max_iter is -1"),
         ({"tol": -1.0}, "tol is -1.0"),
+        ({"X": np.array([[0.0], [1e200]])}, "X has entries of .* standard deviations; they must be at most 1e.140"),
+        ({"means": np.full((1, 2, 1), 1e200)}, "means has entries of 1e.200 standard deviations"),
+        ({"X": np.array([[0.0], [1.0]]), "covariance": 1e-300}, "X has entries of 5e.149 standard deviations"),
     ],
 )
 def test_mistakes_are_named(options, message):

@@ -108,6 +108,7 @@ def test_many_points_are_worked_on_in_pieces(monkeypatch):
         ({"means": np.zeros((2, 1))}, r"means has shape \(2, 1\)"),
         ({"weights": np.ones(3)}, r"weights has shape \(3,\); it must be \(2,\), or \(1, 2\)"),
         ({"tau": 2}, "tau is 2"),
+        ({"means": np.full((1, 2, 1), 1e200)}, "means has entries of 1e.200 standard deviations"),
         ({"covariance": 0.0}, "covariance is 0.0"),
         ({"row_mass": [1.0, np.nan, 1.0]}, r"row_mass\[0, 1\] is nan"),
     ],

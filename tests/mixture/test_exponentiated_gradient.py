@@ -239,7 +239,10 @@ def test_every_check_of_scikit_learn_passes():
         ({"tau": 0}, "tau is 0, but weights is 'exponentiated_gradient'.*use weights='learned'"),
         ({"tau": [0.5, 1.0]}, "give one tau above 0 for all"),
         ({"size_bounds": (0.1, 0.9)}, "size_bounds is .*leave size_bounds out"),
-        ({"weights": ExponentiatedGradient(eta=0)}, "eta of ExponentiatedGradient is 0; it must be a positive number"),
+        (
+            {"weights": ExponentiatedGradient(eta=0)},
+            "eta of ExponentiatedGradient is 0; it must be a positive number: 1.0 is the default",
+        ),
         ({"weights": ExponentiatedGradient(cap=np.nan)}, "cap of ExponentiatedGradient is nan"),
         ({"weights": ExponentiatedGradient(eta=np.inf)}, "eta of ExponentiatedGradient is inf"),
         ({"weights": ExponentiatedGradient(backtrack=0)}, "backtrack of ExponentiatedGradient is 0; it must be True"),

@@ -121,6 +121,7 @@ def test_the_bits_do_not_depend_on_the_number_of_threads():
         ({"row_mass": np.ones(4)}, r"row_mass has shape \(4,\); it must be \(3,\), or \(2, 3\)"),
         ({"column_mass": [0.5, -0.5]}, r"column_mass\[0, 1\] is -0.5"),
         ({"column_mass": np.zeros((2, 2))}, r"column_mass\[0\] sums to 0.0"),
+        ({"column_mass": np.full(2, 1e308)}, r"column_mass\[0\] sums to inf"),
         ({"tau": 0.5}, "tau is 0.5; it must be 0 .* or 1"),
         ({"tol": 0.0}, "tol is 0.0; it must be positive"),
         ({"max_passes": 0}, "max_passes is 0; it must be an integer"),

@@ -48,3 +48,8 @@ def test_the_forward_error_of_one_atom_is_that_of_a_mean():
     errors = plan_errors(sample, np.zeros((1, 3)), 1.0, sample)
     assert errors.forward == pytest.approx(np.sum(sample.mean(axis=0) ** 2), rel=1e-12)
     assert errors[:3] == (0, 0, 0)
+
+
+def test_a_deviation_that_is_not_positive_is_named():
+    with pytest.raises(ValueError, match=r"sigma=-1.0 must be positive and finite"):
+        plan_errors(np.zeros((3, 1)), np.zeros((1, 1)), -1.0, np.zeros((3, 1)))

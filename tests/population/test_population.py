@@ -237,6 +237,15 @@ def test_asymptotic_factor_is_one_less_the_curvature(tau):
     assert asymptotic_factor(0.7, 1.0, tau=tau) == pytest.approx(1 - curvature, abs=1e-10)
 
 
+@pytest.mark.parametrize("tau", [0, 0.5, 1])
+def test_clusters_without_overlap_have_an_asymptotic_factor_of_zero(tau):
+    assert asymptotic_factor(0.7, 50.0, tau=tau) == 0
+
+
+def test_the_closest_means_that_are_allowed_have_their_three_roots():
+    np.testing.assert_allclose(fixed_points(0.5, 0.01, tau=1), [-0.01, 0, 0.01], atol=1e-9)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -250,6 +259,8 @@ def test_asymptotic_factor_is_one_less_the_curvature(tau):
         (lambda: population_rows([1.0], [[0.0]], covariance=[1.0]), "covariance of shape"),
         (lambda: fixed_points(1.0, 1.0, tau=0), "alpha=1.0 must be a weight in"),
         (lambda: fixed_points(0.6, -1.0, tau=0), "theta_star=-1.0 must be positive"),
+        (lambda: fixed_points(0.5, 1e-3, tau=1), "theta_star=0.001 must be at least 0.01"),
+        (lambda: spurious_threshold(1e-7, tau=0), "theta_star=1e-07 must be at least 0.01"),
         (lambda: spurious_threshold(1.0, tau=2), "tau=2 must be in"),
         (lambda: population_map(np.inf, 0.6, 1.0, tau=0), "theta=inf must be finite"),
     ],
