@@ -178,7 +178,8 @@ def _escapes(random: pd.DataFrame) -> list[Verdict]:
     few, many = (share(single.loc[single["K"] == K, "EM"]) for K in (sizes[0], sizes[-1]))
     escaped = share(balanced.groupby(DATA_SET)["SEM"].all())
     control = random[(random["counts"] == "multinomial") & (random["m"] == 0)]
-    price = mean(drawn.groupby(DATA_SET)["SEM"].mean() - control.groupby(DATA_SET)["SEM"].mean())
+    crowded, covered = (rows.groupby(DATA_SET)["SEM"].mean() for rows in (drawn, control))
+    price = mean(crowded - covered)
     return [
         Verdict(
             "balanced counts: Sinkhorn-EM escapes from every start, on more than 95 % of the data sets",
@@ -196,7 +197,7 @@ def _escapes(random: pd.DataFrame) -> list[Verdict]:
         Verdict(
             "multinomial counts: what Sinkhorn-EM alone misses it misses from one centre in every cluster too: no trap, but "
             f"weights that are not those of the sample (difference of shares within {SAME})",
-            f"difference {price}; shares {drawn['SEM'].mean():.2f} and {control['SEM'].mean():.2f}",
+            f"difference {price}; shares {crowded.mean():.2f} and {covered.mean():.2f}",
             max(-price.low, price.high) < SAME,
         ),
     ]
