@@ -1,7 +1,7 @@
 """Every claim of the papers as a command: one file an experiment, no algorithm in it.
 
 `base` says what an experiment is, `run` runs one, `journal` keeps results as they come, `statistics` has the intervals and `report`
-writes what was found.
+writes what was found. Where an experiment has a second part, its file begins with the name of the experiment.
 """
 
 from .base import Experiment, ReproductionError, Scale, Task, Verdict
@@ -20,19 +20,19 @@ from .timing import Timing
 from .uniqueness import Uniqueness
 from .weights import Weights
 
-MEMBERS: tuple[Experiment, ...] = (
-    Rates(),
-    Bounds(),
-    Celegans(),
-    Figure2(),
+MEMBERS: tuple[Experiment, ...] = (  # in the order of a reader: the theory, then simulations, then data
     Landscape(),
-    Quantise(),
-    Timing(),
+    Figure2(),
     Uniqueness(),
-    Weights(),
+    Rates(),
     ManyToOne(),
-    FiniteSample(),
+    Bounds(),
     GmmGrid(),
+    Weights(),
+    FiniteSample(),
+    Timing(),
+    Celegans(),
+    Quantise(),
 )
 EXPERIMENTS = {experiment.name: experiment for experiment in MEMBERS}
 

@@ -12,9 +12,9 @@ from .. import GaussianMixture, LocationScaleMixture
 from ..datasets import simulate_gaussian_mixture
 from ..locations import objective
 from ..plots import COLOURS, INK, LINES, MARKERS, panels
-from . import curvature
+from . import bounds_curvature
 from .base import Experiment, Scale, Task, Verdict
-from .curvature import EXACT, TAU
+from .bounds_curvature import EXACT, TAU
 
 COLOUR = {"l": COLOURS[1], "L": COLOURS[0]}  # EM, Sinkhorn-EM
 FAMILIES = ("gaussian", "student_t", "laplace", "logistic", "cauchy", "poisson")
@@ -38,10 +38,10 @@ class Bounds(Experiment):
         tasks: list[Task] = [{"part": "gap", "family": f, "repetition": r} for f in FAMILIES for r in models]
         tasks += [{"part": "mean", "repetition": r} for r in data]
         tasks += [{"part": "variance", "n_weight": w, "repetition": r} for w in N_WEIGHTS for r in data]
-        tasks += [{"part": "population", "truth": t} for t in curvature.TRUTHS]
+        tasks += [{"part": "population", "truth": t} for t in bounds_curvature.TRUTHS]
         tasks += [
             {"part": "sample", "truth": t, "n": n, "repetition": r}
-            for t in curvature.TRUTHS
+            for t in bounds_curvature.TRUTHS
             for n in sizes
             for r in samples
         ]
@@ -49,7 +49,9 @@ class Bounds(Experiment):
 
     def run(self, task: Task, rng: np.random.Generator) -> pd.DataFrame:
         parts = {"gap": _gap, "mean": _shift_mean, "variance": _shrink_variance}
-        return {**parts, "population": curvature.population, "sample": curvature.sample}[str(task["part"])](task, rng)
+        return {**parts, "population": bounds_curvature.population, "sample": bounds_curvature.sample}[
+            str(task["part"])
+        ](task, rng)
 
     def verdicts(self, table: pd.DataFrame) -> list[Verdict]:
         part = dict(list(table.groupby("part")))
@@ -58,8 +60,8 @@ class Bounds(Experiment):
             _equality(part["population"]),
             _mean_verdict(part["mean"]),
             *_variance_verdicts(part["variance"]),
-            *curvature.population_verdicts(part["population"]),
-            *curvature.sample_verdicts(part["sample"], part["population"]),
+            *bounds_curvature.population_verdicts(part["population"]),
+            *bounds_curvature.sample_verdicts(part["sample"], part["population"]),
         ]
 
     def summary(self, table: pd.DataFrame) -> pd.DataFrame:
@@ -81,7 +83,7 @@ class Bounds(Experiment):
         _draw_gap(axes[0, 0], part["gap"])
         _draw_mean(axes[0, 1], part["mean"])
         _draw_variance(axes[1, 0], part["variance"])
-        curvature.draw_eigenvalues(axes[1, 1], part["sample"], part["population"])
+        bounds_curvature.draw_eigenvalues(axes[1, 1], part["sample"], part["population"])
         figure.suptitle("L is never below l, grows where l levels off or falls, and curves no less at the truth")
         return figure
 
@@ -120,7 +122,7 @@ def _gap(task: Task, rng: np.random.Generator) -> pd.DataFrame:
 
 
 def _shift_mean(task: Task, rng: np.random.Generator) -> pd.DataFrame:
-    weights, means = curvature.TRUTHS["d 2, K 3, triangle"]
+    weights, means = bounds_curvature.TRUTHS["d 2, K 3, triangle"]
     X, _ = simulate_gaussian_mixture(MEAN_ROWS, weights, means, np.eye(2), random_state=rng)
     moved = np.repeat(np.array(means)[None], len(SHIFTS), axis=0)
     moved[:, 0, 1] += SHIFTS

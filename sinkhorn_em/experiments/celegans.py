@@ -21,8 +21,8 @@ from ..metrics import clustering_accuracy, matched_errors, matched_labels
 from ..mixture import GaussianMixture
 from ..plots import COLOURS, GREY, INK, panels
 from .base import Experiment, Scale, Task, Verdict
+from .celegans_worms import BLOCKS, COLOUR, WORDS, draw_worms, identify, worm_verdicts
 from .statistics import mean
-from .worms import BLOCKS, COLOUR, WORDS, draw_worms, identify, worm_verdicts
 
 NEURONS = ("PDA", "DVB", "PHAL", "ALNL", "PLML")
 SETTINGS = {

@@ -9,7 +9,7 @@ import pandas as pd
 
 from ..plots import COLOURS, INK, panels
 from .base import Experiment, Scale, Task, Value, Verdict
-from .samples import ITERATE_SIZES, PATH_STEPS, iterates_task, path_task, plan_task
+from .finite_sample_draws import ITERATE_SIZES, PATH_STEPS, iterates_task, path_task, plan_task
 from .statistics import Interval, mean, slope_of_means
 
 CELL = ("d", "K", "R", "sigma")

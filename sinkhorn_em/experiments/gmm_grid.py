@@ -10,7 +10,7 @@ import pandas as pd
 from ..plots import COLOURS, GREY, INK, panels
 from . import statistics
 from .base import Experiment, Scale, Task, Verdict
-from .gmm_fits import (
+from .gmm_grid_fits import (
     CELLS,
     EM,
     EXPECTED,

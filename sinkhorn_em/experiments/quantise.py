@@ -12,7 +12,7 @@ from .._typing import Floats
 from ..mixture import GaussianMixture
 from ..plots import COLOURS, MARKERS, panels
 from .base import Experiment, Scale, Task, Verdict
-from .codebooks import (
+from .quantise_codebooks import (
     ITERATIONS,
     METHODS,
     PLAIN,

@@ -12,7 +12,8 @@ from .._typing import Floats
 from ..datasets import simulate_gaussian_mixture
 from ..plots import COLOURS, GREY, INK, MARKERS, panels
 from .base import Experiment, Scale, Task, Verdict
-from .e_steps import (
+from .statistics import Interval, mean, share
+from .timing_arms import (
     COLD,
     EM,
     FIT,
@@ -29,7 +30,6 @@ from .e_steps import (
     scikit_learn,
     way,
 )
-from .statistics import Interval, mean, share
 
 ARMS = (FIT, NEWTON, WARM, COLD, POT, POT_LOG, SCIKIT_LEARN)
 COLOUR = dict(zip(ARMS, (*COLOURS[:1], COLOURS[5], COLOURS[2], *COLOURS[3:5], COLOURS[6], COLOURS[1]), strict=True))

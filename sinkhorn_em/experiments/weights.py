@@ -10,8 +10,8 @@ import pandas as pd
 from ..plots import COLOURS, INK, panels
 from .base import Experiment, Scale, Task, Verdict
 from .statistics import Interval, mean, share, share_difference
-from .weight_fits import KINDS, MAX_ITER, draw_problem, fit_all, measures
-from .weight_profile import curve, identity
+from .weights_fits import KINDS, MAX_ITER, draw_problem, fit_all, measures
+from .weights_profile import curve, identity
 
 NEAR, UNEQUAL = KINDS[1:]
 #: method, shares of data sets with all centres found, computed independently of this package (other centres, 25 to 50 data sets)

@@ -6,7 +6,7 @@ import pytest
 from sinkhorn_em.datasets import load_neuropal_worms
 from sinkhorn_em.experiments.base import Scale
 from sinkhorn_em.experiments.celegans import Celegans
-from sinkhorn_em.experiments.worms import identify
+from sinkhorn_em.experiments.celegans_worms import identify
 
 
 def test_sinkhorn_em_labels_almost_every_pixel_and_em_misses_neurons(quick):

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from sinkhorn_em.datasets import simulate_gaussian_mixture
-from sinkhorn_em.experiments import gmm_fits
+from sinkhorn_em.experiments import gmm_grid_fits
 from sinkhorn_em.experiments.base import Scale
-from sinkhorn_em.experiments.gmm_fits import (
+from sinkhorn_em.experiments.gmm_grid import GmmGrid
+from sinkhorn_em.experiments.gmm_grid_fits import (
     CELLS,
     EM,
     FROM_TRUTH,
@@ -18,7 +19,6 @@ from sinkhorn_em.experiments.gmm_fits import (
     fit_all,
     measures,
 )
-from sinkhorn_em.experiments.gmm_grid import GmmGrid
 from sinkhorn_em.experiments.statistics import share_difference
 
 
@@ -69,7 +69,7 @@ def test_known_weights_go_to_clusters_in_the_order_of_their_sizes():
     means, weights = np.array([[0.0, 0], [50, 0], [0, 50]]), np.array([0.2, 0.7, 0.1])
     X, labels = simulate_gaussian_mixture(100, weights, means, np.eye(2), random_state=0)
     order = [2, 0, 1]
-    problem = gmm_fits.Problem(X, labels, means, weights, weights, 1.0, means[None, order])
+    problem = gmm_grid_fits.Problem(X, labels, means, weights, weights, 1.0, means[None, order])
     np.testing.assert_array_equal(fit_all(problem)[EM].weights[0], weights[order])
 
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from sinkhorn_em.experiments import ReproductionError, codebooks
-from sinkhorn_em.experiments.codebooks import SHARP, quantiser
+from sinkhorn_em.experiments import ReproductionError, quantise_codebooks
 from sinkhorn_em.experiments.quantise import _scores
+from sinkhorn_em.experiments.quantise_codebooks import SHARP, quantiser
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +38,6 @@ def test_without_pillow_the_message_says_what_to_install(monkeypatch):
     def missing(name):
         raise ImportError("no PIL")
 
-    monkeypatch.setattr(codebooks, "load_sample_image", missing)
+    monkeypatch.setattr(quantise_codebooks, "load_sample_image", missing)
     with pytest.raises(ReproductionError, match=r"china.jpg needs Pillow .*pip install"):
-        codebooks.photograph("china.jpg")
+        quantise_codebooks.photograph("china.jpg")

@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from sinkhorn_em.experiments import e_steps
-from sinkhorn_em.experiments.e_steps import COLD, EM, FIT, MISSING, NEWTON, POT, WARM
+from sinkhorn_em.experiments import timing_arms
+from sinkhorn_em.experiments.timing_arms import COLD, EM, FIT, MISSING, NEWTON, POT, WARM
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def test_pot_and_our_sinkhorn_take_the_same_iterations(table):
     done = table[table["arm"].isin([COLD, POT])].pivot_table(
         "passes", ["K", "separation", "tolerance"], "arm", aggfunc="first"
     )
-    done = done[(done < e_steps.MOST_PASSES).all(axis=1)]
+    done = done[(done < timing_arms.MOST_PASSES).all(axis=1)]
     assert ((done[POT] - done[COLD]).abs() <= 30 + 0.2 * done[COLD]).all()
 
 
@@ -40,7 +40,7 @@ def test_without_pot_its_rows_say_so(monkeypatch):
 
     monkeypatch.setitem(sys.modules, "ot", None)
     X = np.random.default_rng(0).normal(size=(60, 2))
-    point = e_steps.way(X, 2, 1, 1, 0)[0]
-    record = e_steps.measure(X, point, 1e-6, POT)
+    point = timing_arms.way(X, 2, 1, 1, 0)[0]
+    record = timing_arms.measure(X, point, 1e-6, POT)
     assert record["status"] == MISSING
     assert np.isnan(record["seconds"])

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from sinkhorn_em.experiments import weight_fits
-from sinkhorn_em.experiments.weight_profile import identity
+from sinkhorn_em.experiments import weights_fits
+from sinkhorn_em.experiments.weights_profile import identity
 
 
 @pytest.fixture(scope="module")
@@ -38,18 +38,18 @@ def test_a_plain_step_of_a_half_from_the_first_iteration_spoils_every_fit(table)
 
 
 def test_the_known_weights_go_to_the_starts_in_the_order_of_their_rows():
-    problem = weight_fits.draw_problem("very unequal", np.random.default_rng(3))
+    problem = weights_fits.draw_problem("very unequal", np.random.default_rng(3))
     nearest = ((problem.X[:, None] - problem.start) ** 2).sum(axis=2).argmin(axis=1)
-    order = np.argsort(np.bincount(nearest, minlength=weight_fits.K), kind="stable")
+    order = np.argsort(np.bincount(nearest, minlength=weights_fits.K), kind="stable")
     np.testing.assert_array_equal(problem.known[order], np.sort(problem.weights))
 
 
 @pytest.mark.parametrize("tau, learn", [(0.0, True), (1.0, False)])
 def test_the_loop_agrees_with_the_compiled_fits(tau, learn):
-    problem = weight_fits.draw_problem("near-equal", np.random.default_rng(1))
-    start = weight_fits.MixtureFit(problem.start, weight_fits.EVEN)
-    slow = weight_fits.loop(problem.X, start, tau, learn=learn, max_iter=10, tol=0.0)
-    fast = weight_fits.compiled(problem.X, start, tau=tau, learn_weights=learn, max_iter=10, tol=0.0)
+    problem = weights_fits.draw_problem("near-equal", np.random.default_rng(1))
+    start = weights_fits.MixtureFit(problem.start, weights_fits.EVEN)
+    slow = weights_fits.loop(problem.X, start, tau, learn=learn, max_iter=10, tol=0.0)
+    fast = weights_fits.compiled(problem.X, start, tau=tau, learn_weights=learn, max_iter=10, tol=0.0)
     # the plans of both are solved to 1e-9, on the way to 1e-4 at worst
     np.testing.assert_allclose(slow.means, fast.means, atol=1e-9 if tau == 0 else 2e-2)
     np.testing.assert_allclose(slow.weights, fast.weights, atol=1e-9)

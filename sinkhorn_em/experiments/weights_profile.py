@@ -10,7 +10,7 @@ import pandas as pd
 from ..datasets import simulate_centres, simulate_gaussian_mixture
 from ..locations import fit_locations, objective
 from ..weight_steps import ExponentiatedGradient
-from .weight_fits import MixtureFit, loop
+from .weights_fits import MixtureFit, loop
 
 STEP = 2e-5  # of the differences: their error is its square
 CURVE = (0.7, 0.3)  # weights of the picture of L and l
