@@ -115,12 +115,13 @@ class Quantise(Experiment):
 
     def notes(self, scale: Scale) -> str:
         return (
-            "Rows: colours and patches of 4 x 4 pixels of china.jpg (photograph by danielbuechele, CC BY 2.0, flickr.com/photos/"
-            "danielbuechele/6061409035, as shipped by scikit-learn; quantised here); 16 principal components of the digits, scaled "
-            "to mean square length 1. Half of the rows drawn are held out. EM and Sinkhorn-EM: one spherical variance, uniform weights, at "
-            f"most {ITERATIONS} iterations. Sharp: the variance is held below {TEMPERATURE} of what k-means leaves of a feature; "
-            "without that the E-step is so soft that codes melt into one where rows are dense. Distortion: mean square of an "
-            "entry. PSNR: dB, range 1. Entropy: share of log2 K. Balanced: the largest entry of the row's plan at that variance."
+            "Rows: colours and patches of 4 x 4 pixels of china.jpg (photograph by danielbuechele, CC BY 2.0, "
+            "flickr.com/photos/danielbuechele/6061409035, as shipped by scikit-learn; quantised here); 16 principal "
+            "components of the digits, scaled to mean square length 1. Half of the rows drawn are held out. EM and Sinkhorn-"
+            f"EM: one spherical variance, uniform weights, at most {ITERATIONS} iterations. Sharp: the variance is held below "
+            f"{TEMPERATURE} of what k-means leaves of a feature; without that the E-step is so soft that codes melt into one "
+            "where rows are dense. Distortion: mean square of an entry. PSNR: dB, range 1. Entropy: share of log2 K. "
+            "Balanced: the largest entry of the row's plan at that variance."
         )
 
     def draw(self, table: pd.DataFrame) -> Any:
