@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import re
+import signal
 import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..experiments import EXPERIMENTS, WRITERS, Experiment, Reproduction, ReproductionError
-from ..experiments import reproduce as run_experiment
 from . import messages
+
+if TYPE_CHECKING:
+    from ..experiments import Experiment, Reproduction
 
 Name = Annotated[str | None, typer.Argument(metavar="NAME", help="An experiment, or all; --list names them.")]
 List = Annotated[bool, typer.Option("--list", help="List the experiments.")]
@@ -20,7 +25,7 @@ Reps = Annotated[int | None, typer.Option(help="Repetitions, instead of the expe
 Seed = Annotated[int, typer.Option(help="Seed of all draws.")]
 Jobs = Annotated[int, typer.Option(help="Processes; the results do not depend on it.")]
 Output = Annotated[Path, typer.Option(help="Folder for the table, the figure and the report.")]
-Format = Annotated[str, typer.Option(help=f"Of the table: {', '.join(WRITERS)}.")]
+Format = Annotated[str, typer.Option(help="Of the table: csv, csv.gz or parquet.")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Forget what an earlier run has kept there.")]
 Data = Annotated[Path | None, typer.Option(help="Folder with data that do not come with the package.")]
 
@@ -41,6 +46,9 @@ def reproduce(
 
     Results are kept as they come. A run that was stopped goes on where it stopped when the same command is given again.
     """
+    from ..experiments import EXPERIMENTS, ReproductionError  # here: no other command needs them
+    from ..experiments import reproduce as run_experiment
+
     if list_them:
         width = max(map(len, EXPERIMENTS))
         for experiment in EXPERIMENTS.values():
@@ -54,25 +62,57 @@ def reproduce(
         "format": format,
         "fresh": fresh,
     }
-    for experiment in _chosen(name):
+    for experiment in _chosen(name, EXPERIMENTS):
         try:
-            result = run_experiment(experiment, output, data=data, progress=sys.stderr.isatty(), **options)
+            with _stoppable(), _warnings_of_one_line():
+                result = run_experiment(experiment, output, data=data, progress=sys.stderr.isatty(), **options)
         except (ImportError, ReproductionError) as error:
             messages.fail(re.sub(r"^(?=(reps|seed|jobs|format|data) is )", "--", str(error)))
         except OSError as error:
             messages.fail(
                 f"--output is {output}, which cannot be written ({error.strerror or error}); choose another folder"
             )
-        except KeyboardInterrupt:
-            messages.note(f"interrupted; what is finished is kept in {output}: give the same command again to go on")
-            raise typer.Exit(130) from None
+        except KeyboardInterrupt as stop:
+            again = "give the same command again, without --fresh," if fresh else "give the same command again"
+            messages.note(f"interrupted; what is finished is kept in {output}: {again} to go on")
+            raise typer.Exit(128 + (stop.args or (signal.SIGINT,))[0]) from None
         _say(experiment, result)
 
 
-def _chosen(name: str | None) -> list[Experiment]:
+def _chosen(name: str | None, experiments: dict[str, Experiment]) -> list[Experiment]:
     if name == "all":
-        return list(EXPERIMENTS.values())
-    return [EXPERIMENTS[messages.choice("NAME", name or "", ("all", *EXPERIMENTS))]]
+        return list(experiments.values())
+    if name is None:
+        messages.fail(f"NAME is missing; it must be one of all, {', '.join(experiments)}")
+    return [experiments[messages.choice("NAME", name, ("all", *experiments))]]
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """A polite kill and a terminal that is closed end a run as Ctrl-C does, and its processes with it."""
+
+    def stop(number: int, frame: Any) -> None:
+        raise KeyboardInterrupt(number)
+
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    changed = [number for number in numbers if signal.getsignal(number) is signal.SIG_DFL]  # nohup: SIGHUP is ignored
+    for number in changed:
+        signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        for number in changed:
+            signal.signal(number, signal.SIG_DFL)
+
+
+@contextmanager
+def _warnings_of_one_line() -> Iterator[None]:
+    def show(message: Warning | str, *_: Any) -> None:
+        messages.warn(str(message))
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show  # type: ignore[assignment]
+        yield
 
 
 def _say(experiment: Experiment, result: Reproduction) -> None:

@@ -26,6 +26,10 @@ class ReproductionError(ValueError):
     """An option, a file of earlier results or data at hand do not allow the run; the message says what to do."""
 
 
+class TaskError(RuntimeError):
+    """A task failed for a reason that is no ReproductionError: which one, and what is kept; its cause is in the traceback."""
+
+
 Value = int | float | str | bool
 Task = Mapping[str, Value]
 

@@ -6,16 +6,17 @@ import os
 import platform
 import shlex
 from collections.abc import Callable, Iterable
-from importlib import metadata
+from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
 
+from .. import __version__
 from ..plots import require_matplotlib
 from .base import Experiment, Scale, Verdict
 
-PACKAGES = ("sinkhorn-em", "numpy", "scipy", "numba", "scikit-learn")
+PACKAGES = ("numpy", "scipy", "numba", "scikit-learn")
 ANSWERS = {True: "yes", False: "**no**", None: "shown"}
 DPI = 150
 #: how a table is written, by format; the same table is the same file
@@ -24,6 +25,16 @@ WRITERS: dict[str, Callable[[pd.DataFrame, Path], Any]] = {
     "csv.gz": lambda table, path: table.to_csv(path, index=False, compression={"method": "gzip", "mtime": 0}),
     "parquet": lambda table, path: table.to_parquet(path, index=False),
 }
+
+
+def require_writer(format: str) -> None:
+    """An ImportError, before anything is run, if the table could not be written."""
+    if format == "parquet":
+        try:
+            import_module("pyarrow")
+        except ImportError as error:
+            message = f"format parquet needs pyarrow ({error}): pip install 'sinkhorn-em[parquet]'"
+            raise ImportError(message) from None
 
 
 class Timing(NamedTuple):
@@ -97,23 +108,17 @@ def _provenance(experiment: Experiment, origin: Origin) -> str:
     words += ["--seed", str(o["seed"]), "--jobs", str(o["jobs"])]
     words += [] if o["format"] == "csv" else ["--format", o["format"]]
     words += ["--data", "DIR"] if o["data"] else []
-    versions = ", ".join(f"{package} {metadata.version(package)}" for package in PACKAGES if _installed(package))
+    versions = ", ".join(
+        [f"sinkhorn-em {__version__}"] + [f"{package} {metadata.version(package)}" for package in PACKAGES]
+    )
     return (
         f"Command: `{shlex.join(words)}`. Tasks: {t.tasks}, of which {t.tasks_run} in this run, which took {t.wall:.1f} s; "
         f"computing time of all tasks {t.computing:.1f} s. {os.cpu_count()} cores, Python {platform.python_version()}, {versions}."
     )
 
 
-def _installed(package: str) -> bool:
-    try:
-        metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return False
-    return True
-
-
 def markdown(header: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
-    """A table in Markdown, numbers with four digits."""
+    """A table in Markdown, numbers with four digits; -: not there."""
     lines = [list(header)]
     lines.append(["---"] * len(lines[0]))
     lines += [[_cell(value) for value in row] for row in rows]
@@ -122,4 +127,5 @@ def markdown(header: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
 
 def _cell(value: Any) -> str:
     text = f"{value:.4g}" if isinstance(value, float) else str(value)
+    text = "-" if text in ("nan", "None") else text
     return text.replace("|", "\\|").replace("\n", " ")

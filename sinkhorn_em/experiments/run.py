@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,8 +20,10 @@ from .. import __version__
 from .._compiled import get_num_threads, set_num_threads
 from ..plots import require_matplotlib
 from . import report
-from .base import Experiment, ReproductionError, Scale, Task, Verdict, generator
+from .base import Experiment, ReproductionError, Scale, Task, TaskError, Verdict, generator, key
 from .journal import Journal
+
+WATCH = 1.0  # seconds between two looks of a worker at the process that started it
 
 
 class Reproduction(NamedTuple):
@@ -76,42 +81,45 @@ def reproduce(
     Raises
     ------
     ReproductionError
-        An option breaks its rule, or ``output`` holds results of another seed or version.
+        An option breaks its rule, or ``output`` holds results of another seed or version, or another run writes there.
+    TaskError
+        A task failed; what was finished is kept.
     ImportError
         matplotlib (or, for Parquet, pyarrow) is missing.
     """
-    _check(reps, seed, jobs, format)
+    scale = Scale(quick, reps, None if data is None else Path(data))
+    _check(scale, seed, jobs, format)
     os.environ.setdefault("MPLBACKEND", "Agg")
     require_matplotlib()
+    report.require_writer(format)
+    tasks = experiment.tasks(scale)
     folder = Path(output)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{experiment.name}{'.quick' if quick else ''}"
-    journal_path = Path(f"{path}.journal.jsonl")
-    if fresh:
-        journal_path.unlink(missing_ok=True)
-    journal = Journal(journal_path, experiment.name, seed, __version__)
-    scale = Scale(quick, reps, None if data is None else Path(data))
-    tasks = experiment.tasks(scale)
-    start = time.perf_counter()
-    todo = [task for task in tasks if task not in journal]
-    _run(experiment, todo, seed, jobs, journal, tqdm(total=len(todo), desc=experiment.name, disable=not progress))
-    timing = report.Timing(time.perf_counter() - start, len(todo), len(tasks), journal.seconds(tasks))
-    table = journal.table(tasks)
-    verdicts = experiment.verdicts(table)
-    options = {"quick": quick, "reps": reps, "seed": seed, "jobs": jobs, "format": format, "data": data is not None}
-    files = report.write(path, experiment, scale, table, verdicts, format, report.Origin(options, timing))
+    with closing(Journal(Path(f"{path}.journal.jsonl"), experiment.name, seed, __version__, fresh=fresh)) as journal:
+        start = time.perf_counter()
+        todo = [task for task in tasks if task not in journal]
+        bar = tqdm(total=len(todo), desc=experiment.name, unit="task", disable=not progress)
+        _run(experiment, todo, seed, jobs, journal, bar)
+        timing = report.Timing(time.perf_counter() - start, len(todo), len(tasks), journal.seconds(tasks))
+        table = journal.table(tasks)
+        verdicts = experiment.verdicts(table)
+        options = {"quick": quick, "reps": reps, "seed": seed, "jobs": jobs, "format": format, "data": data is not None}
+        files = report.write(path, experiment, scale, table, verdicts, format, report.Origin(options, timing))
     return Reproduction(table, verdicts, files)
 
 
-def _check(reps: int | None, seed: int, jobs: int, format: str) -> None:
-    if reps is not None and reps < 1:
-        raise ReproductionError(f"reps is {reps}; it must be at least 1, or left out for the design's own number")
+def _check(scale: Scale, seed: int, jobs: int, format: str) -> None:
+    if scale.reps is not None and scale.reps < 1:
+        raise ReproductionError(f"reps is {scale.reps}; it must be at least 1, or left out for the design's own number")
     if not 0 <= seed < 2**32:
         raise ReproductionError(f"seed is {seed}; it must be an integer from 0 to 2^32 - 1")
     if jobs < 1:
         raise ReproductionError(f"jobs is {jobs}; it must be at least 1: the number of processes")
     if format not in report.WRITERS:
         raise ReproductionError(f"format is {format!r}; it must be one of {', '.join(report.WRITERS)}")
+    if scale.data is not None and not scale.data.is_dir():
+        raise ReproductionError(f"data is {scale.data}; it must be a folder")
 
 
 def _run(experiment: Experiment, tasks: list[Task], seed: int, jobs: int, journal: Journal, bar: tqdm) -> None:
@@ -129,18 +137,42 @@ def _finished(
         yield from (_one(experiment, task, seed) for task in tasks)
         return
     threads = max(1, get_num_threads() // jobs)
-    calls = (delayed(_in_worker)(threads, experiment, task, seed) for task in tasks)
+    calls = (delayed(_in_worker)(os.getpid(), threads, experiment, task, seed) for task in tasks)
     yield from Parallel(n_jobs=jobs, return_as="generator_unordered")(calls)
 
 
 def _one(experiment: Experiment, task: Task, seed: int) -> tuple[Task, pd.DataFrame, float]:
     start = time.perf_counter()
     with threadpool_limits(limits=None if experiment.alone else 1):  # several would sum in any order
-        frame = experiment.run(task, generator(seed, task))
+        try:
+            frame = experiment.run(task, generator(seed, task))
+        except (ReproductionError, ImportError):
+            raise
+        except Exception as error:
+            message = (
+                f"{experiment.name} failed at {key(task)}: {type(error).__name__}: {error}; finished tasks are kept"
+            )
+            raise TaskError(message) from error
     return task, frame, time.perf_counter() - start
 
 
-def _in_worker(threads: int, experiment: Experiment, task: Task, seed: int) -> tuple[Task, pd.DataFrame, float]:
+def _in_worker(
+    parent: int, threads: int, experiment: Experiment, task: Task, seed: int
+) -> tuple[Task, pd.DataFrame, float]:
     """One task in a process that shares the machine with others."""
+    _end_with(parent)
     set_num_threads(threads)
     return _one(experiment, task, seed)
+
+
+@cache
+def _end_with(parent: int) -> None:
+    """End this process soon after ``parent``, if that started it; when it is killed it cannot say so itself."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(WATCH)
+        os._exit(1)
+
+    if os.getppid() == parent:  # not where joblib was told to use threads
+        threading.Thread(target=watch, daemon=True).start()

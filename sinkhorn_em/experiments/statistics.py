@@ -61,7 +61,7 @@ def unpaired_share_difference(a: ArrayLike, b: ArrayLike, confidence: float = 0.
 def slope(x: ArrayLike, y: ArrayLike, confidence: float = 0.95) -> Interval:
     """Slope of the least-squares line of log y on log x, one point per independent draw, with Student's interval."""
     fit = stats.linregress(np.log(np.asarray(x, float)), np.log(np.asarray(y, float)))
-    half = stats.t.ppf(0.5 + confidence / 2, np.size(x) - 2) * fit.stderr
+    half = stats.t.ppf(0.5 + confidence / 2, np.size(x) - 2) * fit.stderr if np.size(x) > 2 else np.inf
     return Interval(float(fit.slope), float(fit.slope - half), float(fit.slope + half))
 
 
@@ -73,8 +73,10 @@ def slope_of_means(x: ArrayLike, y: ArrayLike, confidence: float = 0.95) -> Inte
     """
     log_x, values = np.log(np.asarray(x, float)), np.asarray(y, float)
     R, centred = len(values), log_x - log_x.mean()
+    estimate = float(np.log(values.mean(axis=0)) @ centred / (centred @ centred))
+    if R == 1:
+        return Interval(estimate, -np.inf, np.inf)
     left_out = (values.sum(axis=0) - values) / (R - 1)
     slopes = np.log(left_out) @ centred / (centred @ centred)
-    estimate = float(np.log(values.mean(axis=0)) @ centred / (centred @ centred))
     half = float(stats.t.ppf(0.5 + confidence / 2, R - 1) * np.sqrt((R - 1) * slopes.var()))
     return Interval(estimate, estimate - half, estimate + half)

@@ -6,12 +6,16 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from sinkhorn_em import __version__
 from sinkhorn_em.experiments import EXPERIMENTS, Experiment, ReproductionError, Verdict, reproduce
+from sinkhorn_em.experiments.base import TaskError
+from sinkhorn_em.experiments.journal import Journal
 from sinkhorn_em.plots import panels
 
 
@@ -20,13 +24,14 @@ class Draws(Experiment):
 
     name, question, source = "draws", "Are draws centred?", "nobody"
     stop_at = None  # raise there
+    error = KeyboardInterrupt
 
     def tasks(self, scale):
         return [{"shift": shift, "repetition": r} for shift in (0.0, 2.5) for r in range(scale.count(4, 2))]
 
     def run(self, task, rng):
         if (task["shift"], task["repetition"]) == self.stop_at:
-            raise KeyboardInterrupt
+            raise self.error("oops")
         return pd.DataFrame(
             {"draw": range(3), "mean": task["shift"] + rng.normal(size=(3, 5)).mean(axis=1), "ok": True}
         )
@@ -101,6 +106,82 @@ def test_a_header_cut_short_begins_anew(tmp_path, whole, size):
     assert table_of(tmp_path) == whole
 
 
+@pytest.mark.parametrize("broken", [b"", b"{}", b"17", b'{"task": {"shift"', b"\xff\xfe", b'{"experiment": "draws"}'])
+def test_broken_lines_in_the_middle_are_done_again(tmp_path, whole, broken):
+    reproduce(Draws(), tmp_path)
+    journal = tmp_path / "draws.journal.jsonl"
+    lines = journal.read_bytes().splitlines()
+    journal.write_bytes(b"\n".join([*lines[:3], broken, *lines[4:]]) + b"\n")
+    with pytest.warns(UserWarning, match=r"draws.journal.jsonl has 1 broken line\(s\), whose tasks are run again"):
+        assert table_of(tmp_path) == whole
+
+
+@pytest.mark.parametrize("first", [b"a,b", b"\xff", b'{"experiment": "draws"}', b"[]"])
+def test_a_file_that_is_no_journal_is_left_alone(tmp_path, first):
+    journal = tmp_path / "draws.journal.jsonl"
+    journal.write_bytes(first + b"\n1,2")
+    with pytest.raises(ReproductionError, match="holds results of something else, and this run is experiment draws, "):
+        reproduce(Draws(), tmp_path)
+    assert journal.read_bytes() == first + b"\n1,2"
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+def test_one_run_at_a_time_has_the_journal(tmp_path, whole, fresh):
+    pytest.importorskip("fcntl")
+    reproduce(Draws(), tmp_path, reps=1)
+    journal = Journal(tmp_path / "draws.journal.jsonl", "draws", 0, __version__)
+    kept = journal.path.read_bytes()
+    with pytest.raises(ReproductionError, match="is being written by another run"):
+        reproduce(Draws(), tmp_path, fresh=fresh)
+    assert journal.path.read_bytes() == kept
+    journal.close()
+    assert table_of(tmp_path, fresh=fresh) == whole
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_task_that_fails_is_named_and_the_others_are_kept(tmp_path, whole, monkeypatch, jobs):
+    experiment = Draws()
+    experiment.stop_at, experiment.error = (2.5, 3), OSError
+    with pytest.raises(TaskError, match=r'draws failed at {"repetition": 3, "shift": 2.5}: OSError: oops') as caught:
+        reproduce(experiment, tmp_path, jobs=jobs)
+    assert "experiment.run(" in "".join(traceback.format_exception(caught.value))
+    if jobs == 1:
+        assert len((tmp_path / "draws.journal.jsonl").read_text().splitlines()) == 1 + 7
+    assert table_of(tmp_path) == whole
+
+
+def test_numbers_text_and_booleans_come_back_as_they_were(tmp_path):
+    rows = {
+        "float": [np.nan, np.inf, 0.1 + 0.2],
+        "single": np.array([0.1, np.nan, -np.inf], np.float32),
+        "int": np.array([1, -2, 2**62]),
+        "bool": [True, False, True],
+        "text": ["a,b|c", 'a "quote"', "line\nline \u2028 \u03b8"],
+    }
+    path, task = tmp_path / "journal", {"kind": "\u03b8*", "x": 0.1}
+    for turn in range(2):
+        journal = Journal(path, "any", 0, "1")
+        if turn == 0:
+            journal.add(task, pd.DataFrame(rows), 1.5)
+        table = journal.table([task])
+        journal.close()
+        expected = pd.DataFrame({"kind": "\u03b8*", "x": 0.1, **rows}).astype({"single": float})
+        pd.testing.assert_frame_equal(table, expected, rtol=0, atol=0)
+
+
+def test_rows_that_cannot_be_kept_are_refused(tmp_path):
+    journal = Journal(tmp_path / "journal", "any", 0, "1")
+    with pytest.raises(TypeError, match="is a Timestamp; the rows of a task hold numbers, text and booleans"):
+        journal.add({"a": 1}, pd.DataFrame({"when": [pd.Timestamp(0)]}), 1.0)
+    journal.close()
+
+
+def test_fewer_repetitions_give_only_those(tmp_path):
+    few = table_of(tmp_path / "few", reps=2)
+    reproduce(Draws(), tmp_path / "many")
+    assert table_of(tmp_path / "many", reps=2) == few
+
+
 def test_the_order_in_which_tasks_finish_does_not_matter(tmp_path, whole):
     reproduce(Draws(), tmp_path)
     journal = tmp_path / "draws.journal.jsonl"
@@ -119,7 +200,7 @@ def test_more_repetitions_add_to_those_there_are(tmp_path, monkeypatch):
 
 def test_another_seed_gives_other_draws_and_is_not_mixed_in(tmp_path, whole):
     assert table_of(tmp_path, seed=1) != whole
-    with pytest.raises(ReproductionError, match=r"draws.journal.jsonl holds results of .*'seed': 1.*--fresh"):
+    with pytest.raises(ReproductionError, match=r"draws.journal.jsonl holds results of .*seed 1, .*--fresh"):
         reproduce(Draws(), tmp_path)
     assert table_of(tmp_path, fresh=True) == whole
 
@@ -165,6 +246,7 @@ def test_draws_of_tasks_are_independent_of_each_other(whole):
         ({"seed": -1}, "seed is -1; it must be an integer from 0"),
         ({"jobs": 0}, "jobs is 0; it must be at least 1"),
         ({"format": "xls"}, "format is 'xls'; it must be one of csv, csv.gz, parquet"),
+        ({"data": "nowhere"}, "data is nowhere; it must be a folder"),
     ],
 )
 def test_options_out_of_range_are_refused_before_anything_is_done(tmp_path, options, message):

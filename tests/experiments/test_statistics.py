@@ -19,6 +19,8 @@ def test_the_mean_has_students_interval():
 
 def test_one_value_says_nothing_about_its_error():
     assert statistics.mean([2.0])[1:] == (-np.inf, np.inf)
+    assert statistics.slope_of_means([1.0, 2.0], [[1.0, 0.5]]) == pytest.approx((-1.0, -np.inf, np.inf))
+    assert statistics.slope([1.0, 2.0], [1.0, 0.5]) == pytest.approx((-1.0, -np.inf, np.inf))
 
 
 def test_pairs_that_agree_do_not_widen_the_difference():
