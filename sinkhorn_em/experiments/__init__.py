@@ -4,7 +4,7 @@
 writes what was found. Where an experiment has a second part, its file begins with the name of the experiment.
 """
 
-from .base import Experiment, ReproductionError, Scale, Task, Verdict
+from .base import Experiment, ReproductionError, Scale, Task, TaskError, Verdict
 from .bounds import Bounds
 from .celegans import Celegans
 from .figure2 import Figure2
@@ -44,6 +44,7 @@ __all__ = [
     "ReproductionError",
     "Scale",
     "Task",
+    "TaskError",
     "Verdict",
     "reproduce",
 ]

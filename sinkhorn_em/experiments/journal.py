@@ -8,6 +8,7 @@ file: two would do everything twice.
 from __future__ import annotations
 
 import json
+import math
 import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -27,7 +28,8 @@ class Entry(NamedTuple):
     """What is kept of one task."""
 
     columns: dict[str, list[Any]]
-    seconds: float
+    seconds: float  # that it took
+    wall: float  # seconds since the task before it was finished; nan: not kept
 
 
 class Journal:
@@ -52,14 +54,14 @@ class Journal:
     def __contains__(self, task: object) -> bool:
         return isinstance(task, Mapping) and key(task) in self._entries
 
-    def add(self, task: Task, frame: pd.DataFrame, seconds: float) -> None:
+    def add(self, task: Task, frame: pd.DataFrame, seconds: float, wall: float) -> None:
         """Keep the rows of a task: on disk when this returns."""
         columns = frame.to_dict("list")
-        line = json.dumps({"task": dict(task), "seconds": seconds, "columns": columns}, default=_plain)
+        line = json.dumps({"task": dict(task), "seconds": seconds, "wall": wall, "columns": columns}, default=_plain)
         fresh = not self.path.exists() or self.path.stat().st_size == 0
         with self.path.open("a", encoding="utf-8") as file:
             file.write((json.dumps(self._header) + "\n" if fresh else "") + line + "\n")
-        self._entries[key(task)] = Entry(json.loads(line)["columns"], seconds)
+        self._entries[key(task)] = Entry(json.loads(line)["columns"], seconds, wall)
 
     def table(self, tasks: Iterable[Task]) -> pd.DataFrame:
         """The rows of all ``tasks``, in their order."""
@@ -70,9 +72,10 @@ class Journal:
             parts.append(pd.concat([pd.DataFrame({name: task[name] for name in names}, rows.index), rows], axis=1))
         return pd.concat(parts, ignore_index=True)
 
-    def seconds(self, tasks: Iterable[Task]) -> float:
-        """Computing time of ``tasks``."""
-        return sum(self._entries[key(task)].seconds for task in tasks)
+    def seconds(self, tasks: Iterable[Task]) -> tuple[float, float]:
+        """Computing time of ``tasks``, and what went by on the clock in all the runs that did them (nan: not known)."""
+        entries = [self._entries[key(task)] for task in tasks]
+        return sum(entry.seconds for entry in entries), sum(entry.wall for entry in entries)
 
     def _read(self) -> dict[str, Entry]:
         self._file.seek(0)
@@ -125,7 +128,7 @@ def _entry(line: bytes) -> tuple[str, Entry] | None:
     """A task and what is kept of it; None: the line is broken."""
     try:
         record = json.loads(line)
-        return key(record["task"]), Entry(record["columns"], record["seconds"])
+        return key(record["task"]), Entry(record["columns"], record["seconds"], record.get("wall", math.nan))
     except (ValueError, KeyError, TypeError):
         return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import shlex
@@ -40,10 +41,9 @@ def require_writer(format: str) -> None:
 class Timing(NamedTuple):
     """How long it took."""
 
-    wall: float  # seconds of this run
-    tasks_run: int  # in this run; the others were there
     tasks: int
     computing: float  # seconds of all tasks, added up
+    wall: float  # seconds on the clock in all the runs that did them; nan: not known
 
 
 class Origin(NamedTuple):
@@ -111,9 +111,10 @@ def _provenance(experiment: Experiment, origin: Origin) -> str:
     versions = ", ".join(
         [f"sinkhorn-em {__version__}"] + [f"{package} {metadata.version(package)}" for package in PACKAGES]
     )
+    clock = "" if math.isnan(t.wall) else f", wall time {t.wall:.1f} s"
     return (
-        f"Command: `{shlex.join(words)}`. Tasks: {t.tasks}, of which {t.tasks_run} in this run, which took {t.wall:.1f} s; "
-        f"computing time of all tasks {t.computing:.1f} s. {os.cpu_count()} cores, Python {platform.python_version()}, {versions}."
+        f"Command: `{shlex.join(words)}`. Tasks: {t.tasks}; computing time of all tasks {t.computing:.1f} s{clock}. "
+        f"{os.cpu_count()} cores, Python {platform.python_version()}, {versions}."
     )
 
 

@@ -97,11 +97,10 @@ def reproduce(
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{experiment.name}{'.quick' if quick else ''}"
     with closing(Journal(Path(f"{path}.journal.jsonl"), experiment.name, seed, __version__, fresh=fresh)) as journal:
-        start = time.perf_counter()
         todo = [task for task in tasks if task not in journal]
         bar = tqdm(total=len(todo), desc=experiment.name, unit="task", disable=not progress)
         _run(experiment, todo, seed, jobs, journal, bar)
-        timing = report.Timing(time.perf_counter() - start, len(todo), len(tasks), journal.seconds(tasks))
+        timing = report.Timing(len(tasks), *journal.seconds(tasks))
         table = journal.table(tasks)
         verdicts = experiment.verdicts(table)
         options = {"quick": quick, "reps": reps, "seed": seed, "jobs": jobs, "format": format, "data": data is not None}
@@ -124,9 +123,12 @@ def _check(scale: Scale, seed: int, jobs: int, format: str) -> None:
 
 def _run(experiment: Experiment, tasks: list[Task], seed: int, jobs: int, journal: Journal, bar: tqdm) -> None:
     """Run ``tasks`` and keep their rows in the order in which they come."""
+    last = time.perf_counter()
     with bar:
         for task, frame, seconds in _finished(experiment, tasks, seed, jobs):
-            journal.add(task, frame, seconds)
+            now = time.perf_counter()
+            journal.add(task, frame, seconds, now - last)
+            last = now
             bar.update()
 
 

@@ -162,7 +162,7 @@ def test_numbers_text_and_booleans_come_back_as_they_were(tmp_path):
     for turn in range(2):
         journal = Journal(path, "any", 0, "1")
         if turn == 0:
-            journal.add(task, pd.DataFrame(rows), 1.5)
+            journal.add(task, pd.DataFrame(rows), 1.5, 2.0)
         table = journal.table([task])
         journal.close()
         expected = pd.DataFrame({"kind": "\u03b8*", "x": 0.1, **rows}).astype({"single": float})
@@ -172,7 +172,7 @@ def test_numbers_text_and_booleans_come_back_as_they_were(tmp_path):
 def test_rows_that_cannot_be_kept_are_refused(tmp_path):
     journal = Journal(tmp_path / "journal", "any", 0, "1")
     with pytest.raises(TypeError, match="is a Timestamp; the rows of a task hold numbers, text and booleans"):
-        journal.add({"a": 1}, pd.DataFrame({"when": [pd.Timestamp(0)]}), 1.0)
+        journal.add({"a": 1}, pd.DataFrame({"when": [pd.Timestamp(0)]}), 1.0, 1.0)
     journal.close()
 
 
@@ -292,3 +292,25 @@ def test_every_full_design_has_distinct_tasks_and_a_claim_with_its_source(name):
     assert len(tasks) >= len(experiment.tasks(Scale(quick=True)))
     assert experiment.question.endswith("?")
     assert experiment.source
+
+
+def test_the_report_adds_up_the_wall_time_of_all_runs(tmp_path, monkeypatch):
+    monkeypatch.setattr(Draws, "stop_at", (2.5, 1))
+    with pytest.raises(KeyboardInterrupt):
+        reproduce(Draws(), tmp_path)
+    monkeypatch.setattr(Draws, "stop_at", None)
+    reproduce(Draws(), tmp_path)
+    records = [json.loads(line) for line in (tmp_path / "draws.journal.jsonl").read_text().splitlines()[1:]]
+    wall = sum(record["wall"] for record in records)
+    assert wall >= sum(record["seconds"] for record in records) > 0
+    assert f"wall time {wall:.1f} s" in (tmp_path / "draws.md").read_text()
+
+
+def test_a_journal_without_wall_times_is_read(tmp_path, whole):
+    reproduce(Draws(), tmp_path)
+    journal = tmp_path / "draws.journal.jsonl"
+    header, *lines = journal.read_text().splitlines()
+    old = [json.dumps({k: v for k, v in json.loads(line).items() if k != "wall"}) for line in lines]
+    journal.write_text("\n".join([header, *old]) + "\n")
+    assert table_of(tmp_path) == whole
+    assert "wall time" not in (tmp_path / "draws.md").read_text()
