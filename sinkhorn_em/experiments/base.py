@@ -60,7 +60,7 @@ class Experiment(ABC):
 
     name: ClassVar[str]
     question: ClassVar[str]  # answered by the figure
-    source: ClassVar[str]  # author, year and section of the claims
+    source: ClassVar[str]  # author and year of the claims
     alone: ClassVar[bool] = False  # seconds are measured: one task at a time, all threads
 
     @abstractmethod

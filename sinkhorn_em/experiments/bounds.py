@@ -30,7 +30,7 @@ ATOM_ROWS = 200  # of the data on one of whose points a variance shrinks
 class Bounds(Experiment):
     name = "bounds"
     question = "Does the Sinkhorn-EM objective bound the likelihood, share its optimum and curve no less?"
-    source = "Mena et al. 2020, sections 3 (L >= l, equality at the truth) and 4 (curvature); coercivity follows from the theory"
+    source = "Mena et al. 2020 (L >= l, equality and curvature at the truth); coercivity follows from the theory"
 
     def tasks(self, scale: Scale) -> list[Task]:
         sizes = [500, 2000] if scale.quick else [500, 1000, 2000, 5000]

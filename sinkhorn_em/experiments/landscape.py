@@ -27,7 +27,7 @@ NEAR = 0.05  # a path has arrived
 class Landscape(Experiment):
     name = "landscape"
     question = "Which traps of the likelihood does the Sinkhorn-EM objective not have?"
-    source = "Mena et al. 2020, sections 3 and 4 (figure 1 and theorem 1); weights and variance known, population"
+    source = "Mena et al. 2020 (same global optimum, fewer spurious ones); weights and variance known, population"
 
     def tasks(self, scale: Scale) -> list[Task]:
         alphas, truths = ([0.6, 0.7], [1.0]) if scale.quick else ([0.5, 0.6, 0.65, 0.7, 0.8, 0.9], [0.5, 1.0, 2.0])

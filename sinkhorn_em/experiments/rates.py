@@ -31,7 +31,7 @@ class Rates(Experiment):
     name = "rates"
     question = "Is Sinkhorn-EM ever further from the truth than EM after as many iterations?"
     source = (
-        "Mena et al. 2020, section 4 (comparison of the iterates); Daskalakis, Tzamos & Zampetakis 2017, theorem 1 in one "
+        "Mena et al. 2020 (comparison of the iterates); Daskalakis, Tzamos & Zampetakis 2017 in one "
         "dimension (the bound, equal weights); factors and the half-way rule were computed independently for this project"
     )
 
@@ -58,7 +58,7 @@ class Rates(Experiment):
             _never_worse(region),
             _sometimes_worse(region),
             *_factor_verdicts(table[table["part"] == "factor"]),
-            _bound_verdict(region[region["alpha"] == 0.5], "alpha = .5, theorem 1 of Daskalakis et al."),
+            _bound_verdict(region[region["alpha"] == 0.5], "alpha = .5, theorem of Daskalakis et al."),
             _bound_verdict(region[region["alpha"] > 0.5], "alpha > .5, no theorem"),
             *_floor_verdicts(table[table["part"] == "sample"]),
         ]

@@ -29,8 +29,7 @@ class Uniqueness(Experiment):
     name = "uniqueness"
     question = "From which weight on is the truth the only stationary point?"
     source = (
-        "Mena et al. 2020, section 4 (theorem 2: fewer spurious points than EM); the thresholds were computed independently for "
-        "this project"
+        "Mena et al. 2020 (fewer spurious points than EM); the thresholds were computed independently for this project"
     )
 
     def tasks(self, scale: Scale) -> list[Task]:

@@ -38,7 +38,7 @@ class Weights(Experiment):
     name = "weights"
     question = "How should unknown weights be treated: held, relaxed, or learned, and how?"
     source = (
-        "Mena et al. 2020, sections 3 and 5 (exponentiated gradient for the weights); the identity is theory, shares of success "
+        "Mena et al. 2020 (exponentiated gradient for the weights); the identity is theory, shares of success "
         "were computed independently for this project"
     )
 

@@ -52,7 +52,7 @@ def objective(
     .. math:: \ell(\mu) = -\sum_i a_i \log \sum_k w_k N(x_i; \mu_k, \Sigma), \qquad
         L(\mu) = -\min_g \sum_i a_i \log \sum_k w_k e^{g_k} N(x_i; \mu_k, \Sigma) + \sum_k w_k g_k
 
-    for ``tau`` 0 and 1: equations 2 and 5 of Mena et al. (2020). L is never smaller than l.
+    for ``tau`` 0 and 1, the losses of EM and of Sinkhorn-EM. L is never smaller than l.
 
     Parameters
     ----------
