@@ -9,9 +9,9 @@ from scipy.optimize import linear_sum_assignment, linprog
 from scipy.sparse import eye_array, kron, vstack
 from scipy.spatial.distance import cdist
 
+from ._parameters import SUM_TOLERANCE
 from ._typing import Floats, Integers
 
-SUM_TOLERANCE = 1e-8  # weights typed with eight digits still count as summing to one
 EQUAL_TOLERANCE = 1e-14  # weights this close count as equal: many rounding errors, and far less than a row in n
 LP_TOLERANCE = 1e-10  # the smallest that HiGHS takes, on masses below 1 and on costs scaled to at most 1
 

@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import Bunch
 
-Seed = int | np.random.Generator | None
+from .._parameters import SYMMETRY_TOLERANCE, valid_means, valid_weights
 
-SUM_TOLERANCE = 1e-8  # weights typed with eight digits still count as summing to one
-SYMMETRY_TOLERANCE = 1e-8  # relative; room for a covariance computed in another order
+Seed = int | np.random.Generator | None
 
 
 def simulate_gaussian_mixture(
@@ -52,8 +51,8 @@ def simulate_gaussian_mixture(
     ValueError
         If a parameter breaks its rule above.
     """
-    b = _valid_weights(weights)
-    mu = _valid_means(means, len(b))
+    b = valid_weights(weights)
+    mu = valid_means(means, len(b))
     roots = _cholesky_roots(covariances, *mu.shape)  # (K, d, d)
     n = _valid_count(n_samples)
     rng = np.random.default_rng(random_state)
@@ -103,27 +102,6 @@ def _valid_count(n_samples: int) -> int:
     if not isinstance(n_samples, Integral) or n_samples < 1:
         raise ValueError(f"n_samples={n_samples!r} must be an integer of at least 1; pass the number of draws.")
     return int(n_samples)
-
-
-def _valid_weights(weights: ArrayLike) -> NDArray[np.float64]:
-    b = np.asarray(weights, dtype=np.float64)
-    valid = b.ndim == 1 and b.size > 0 and np.all(b >= 0) and abs(b.sum() - 1) <= SUM_TOLERANCE
-    if not valid:
-        raise ValueError(
-            f"weights={weights!r} must be a vector of non-negative numbers that sum to 1; "
-            "divide non-negative numbers by their sum."
-        )
-    return b / b.sum()
-
-
-def _valid_means(means: ArrayLike, n_components: int) -> NDArray[np.float64]:
-    mu = np.asarray(means, dtype=np.float64)
-    if mu.ndim != 2 or len(mu) != n_components or not np.all(np.isfinite(mu)):
-        raise ValueError(
-            f"means={mu.tolist()} must be a finite array of shape (K, d) with K = {n_components}, the length "
-            "of weights; write one-dimensional means as a column, means[:, None]."
-        )
-    return mu
 
 
 def _cholesky_roots(covariances: ArrayLike, n_components: int, n_features: int) -> NDArray[np.float64]:

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 import numpy as np
 import pandas as pd
 
+from ..plots import COLOURS
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -29,6 +31,10 @@ class ReproductionError(ValueError):
 class TaskError(RuntimeError):
     """A task failed for a reason that is no ReproductionError: which one, and what is kept; its cause is in the traceback."""
 
+
+#: tau of the two methods that most experiments compare, and their colours
+METHODS = {"EM": 0.0, "Sinkhorn-EM": 1.0}
+COLOUR = {"EM": COLOURS[1], "Sinkhorn-EM": COLOURS[0]}
 
 Value = int | float | str | bool
 Task = Mapping[str, Value]

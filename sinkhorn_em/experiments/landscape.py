@@ -10,13 +10,11 @@ import pandas as pd
 
 from .._typing import Floats
 from ..locations import fit_locations, objective
-from ..plots import COLOURS, INK, panels
+from ..plots import INK, panels
 from ..population import population_rows
-from .base import Experiment, Scale, Task, Verdict
+from .base import COLOUR, METHODS, Experiment, Scale, Task, Verdict
 
-METHODS = {"EM": 0.0, "Sinkhorn-EM": 1.0}  # tau
 OBJECTIVES = {"EM": "l", "Sinkhorn-EM": "L"}
-COLOUR = {"EM": COLOURS[1], "Sinkhorn-EM": COLOURS[0]}
 WEIGHT, TRUTH = 0.7, 1.0  # of the picture; between the thresholds of both methods, .677 and .761
 SPAN, NODES = 2.2, 72  # the picture reaches from -SPAN to SPAN; nodes of the quadrature in each of its dimensions
 WEIGHTS, PLANE = np.array([WEIGHT, 1 - WEIGHT]), np.array([[TRUTH, 0.0]])

@@ -81,13 +81,13 @@ class Quantise(Experiment):
             ),
             Verdict(
                 "evenness costs distortion: that of the nearest code, held out, is above that of k-means from the same start",
-                f"ratio: sharp {_ratio(price[SHARP])}, variance learned {_ratio(price[PLAIN])}, EM {_ratio(price['EM'])}",
+                f"ratio: sharp {price[SHARP].exp()}, variance learned {price[PLAIN].exp()}, EM {price['EM'].exp()}",
                 None if quick else price[SHARP].low > 0,  # few rows: k-means fits their noise
             ),
             Verdict(
                 "where balance is asked for it pays to fit with it: distortion of the balanced assignment, sharp Sinkhorn-EM's "
                 "codebook over k-means' balanced afterwards, is below 1",
-                f"ratio {_ratio(later)}",
+                f"ratio {later.exp()}",
                 later.high < 0,
             ),
             *_use(wide, SHARP, "sharp Sinkhorn-EM", judged_even=True, judged_lost=not quick),
@@ -195,10 +195,6 @@ def _use(wide: pd.DataFrame, method: str, name: str, *, judged_even: bool, judge
 def _mean(values: pd.Series) -> Interval:
     """Of the tasks; the starts of a task share their rows."""
     return mean(values.groupby(["data", "codes", "repetition"]).mean())
-
-
-def _ratio(logarithms: Interval) -> str:
-    return str(Interval(*np.exp(logarithms)))
 
 
 def _draw_trade(ax: Any, wide: pd.DataFrame, data: str) -> None:

@@ -10,13 +10,11 @@ import pandas as pd
 from .._typing import Floats
 from ..datasets import simulate_gaussian_mixture
 from ..locations import fit_locations
-from ..plots import COLOURS, INK, panels
+from ..plots import INK, panels
 from ..population import asymptotic_factor, population_map
-from .base import Experiment, Scale, Task, Verdict
+from .base import COLOUR, METHODS, Experiment, Scale, Task, Verdict
 from .statistics import mean
 
-METHODS = {"EM": 0.0, "Sinkhorn-EM": 1.0}  # tau
-COLOUR = {"EM": COLOURS[1], "Sinkhorn-EM": COLOURS[0]}
 FACTORS = {0.7: (0.25, 0.24), 0.9: (0.18, 0.14)}  # at theta* = 1: EM, Sinkhorn-EM; computed independently, two digits
 HALF, QUARTER = 0.5, 0.25  # of theta*: above the one never worse, below the other perhaps
 ITERATIONS = 60  # of the map

@@ -19,6 +19,10 @@ class Interval(NamedTuple):
     def __str__(self) -> str:
         return f"{self.estimate:.3g} [{self.low:.3g}, {self.high:.3g}]"
 
+    def exp(self) -> Interval:
+        """Of a ratio, from that of its logarithm."""
+        return Interval(*np.exp(self))
+
 
 def share(hits: ArrayLike, confidence: float = 0.95) -> Interval:
     """Share of true among booleans, with Wilson's interval."""

@@ -12,7 +12,7 @@ from .._typing import Floats
 from ..datasets import simulate_gaussian_mixture
 from ..plots import COLOURS, GREY, INK, MARKERS, panels
 from .base import Experiment, Scale, Task, Verdict
-from .statistics import Interval, mean, share
+from .statistics import mean, share
 from .timing_arms import (
     COLD,
     EM,
@@ -177,7 +177,7 @@ def _passes(table: pd.DataFrame) -> list[Verdict]:
         ),
         Verdict(
             "from 4 standard deviations on, on average at least 5 times fewer passes than plain Sinkhorn",
-            f"cold {_ratio(fewer)} times, at least {times.min():.3g}; warm {_ratio(mean(np.log(warm)))} times "
+            f"cold {fewer.exp()} times, at least {times.min():.3g}; warm {mean(np.log(warm)).exp()} times "
             "(where Sinkhorn was stopped: at least)",
             bool(times.min() > 5 if quick else fewer.low > np.log(5)),
         ),
@@ -191,25 +191,21 @@ def _seconds(cost: pd.DataFrame, judged: bool) -> list[Verdict]:
     return [
         Verdict(
             "an iteration by plain Sinkhorn from zero potentials, same compiled pass, costs 10 to 100 of EM (Mena et al. 2020)",
-            f"geometric mean {_ratio(cold)}, cells from {tight.min():.3g} to {tight.max():.3g}, within 10 to 100: "
-            f"{share(tight.between(*CLAIM))}; warm {_ratio(price[WARM])}",
+            f"geometric mean {cold.exp()}, cells from {tight.min():.3g} to {tight.max():.3g}, within 10 to 100: "
+            f"{share(tight.between(*CLAIM))}; warm {price[WARM].exp()}",
             bool(cold.low > np.log(CLAIM[0]) and cold.high < np.log(CLAIM[1])) if judged else None,
         ),
         Verdict(
             "by Newton's method an iteration inside a fit costs at most 2 of EM, and not 10 to 100",
-            f"geometric mean {_ratio(fit)}, cells up to {cost[FIT].max():.3g}; to a fixed error {_ratio(price[NEWTON])}",
+            f"geometric mean {fit.exp()}, cells up to {cost[FIT].max():.3g}; to a fixed error {price[NEWTON].exp()}",
             bool(fit.high < np.log(2)) if judged else None,
         ),
         Verdict(
             "POT in the place of our solver, and the EM of scikit-learn, in iterations of our EM",
-            "; ".join(f"{arm} {_ratio(price[arm])}" for arm in (POT, POT_LOG, SCIKIT_LEARN) if arm in price),
+            "; ".join(f"{arm} {price[arm].exp()}" for arm in (POT, POT_LOG, SCIKIT_LEARN) if arm in price),
             None,
         ),
     ]
-
-
-def _ratio(logarithms: Interval) -> str:
-    return str(Interval(*np.exp(logarithms)))
 
 
 def _draw_against(ax: Any, frame: pd.DataFrame, name: str) -> None:

@@ -7,12 +7,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..plots import COLOURS, INK, panels
+from ..plots import INK, panels
 from ..population import fixed_points, spurious_threshold, tilted_weight
-from .base import Experiment, Scale, Task, Verdict
+from .base import COLOUR, METHODS, Experiment, Scale, Task, Verdict
 
-METHODS = {"EM": 0.0, "Sinkhorn-EM": 1.0}  # tau
-COLOUR = {"EM": COLOURS[1], "Sinkhorn-EM": COLOURS[0]}
 #: computed independently of this package, to be met within WITHIN
 THRESHOLDS = {
     "EM": {0.5: 0.6256, 0.75: 0.6911, 1.0: 0.7606, 1.5: 0.8984, 2.0: 0.9797, 3.0: 1.000},

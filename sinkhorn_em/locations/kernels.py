@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import em
 from .._compiled import add_products, kernel, log_normaliser, softmax_tile
-from ..ot.newton_kernel import newton_on_one
+from ..ot.newton_kernel import newton_on_one, set_offset
 
 _SMALLEST_MASS = 1e-300  # of a component whose mean is still a quotient of normal numbers
 
@@ -90,13 +90,6 @@ def moments_pass(X, scores, row_mass, offset, tile, sums, valued):
                 z[j] = x[j]
         add_products(R, Z, m, sums, False)
     return value
-
-
-@kernel
-def set_offset(weights, g, offset):
-    """offset = log w + g, -inf for weights of 0."""
-    for k in range(weights.shape[0]):
-        offset[k] = np.log(weights[k]) + g[k] if weights[k] > 0.0 else -np.inf
 
 
 @kernel

@@ -63,12 +63,18 @@ def _translate(g, b):
 
 
 @kernel
+def set_offset(b, g, offset):
+    """offset = log b + g, -inf for columns of mass 0."""
+    for k in range(b.shape[0]):
+        offset[k] = np.log(b[k]) + g[k] if b[k] > 0.0 else -np.inf
+
+
+@kernel
 def _evaluate(scores, row_mass, b, g, tile, temperature, mass, gram):
     """Value, L1 error and largest |log(c/b)| at g; fills the masses c and the overlaps."""
     K, value, offset = b.shape[0], np.empty(1), np.empty(b.shape[0])
     _translate(g, b)
-    for k in range(K):
-        offset[k] = np.log(b[k]) + g[k] if b[k] > 0.0 else -np.inf
+    set_offset(b, g, offset)
     fused_pass(scores, row_mass, offset, 0, row_mass.shape[0], tile, temperature, value, mass, gram)
     error, relative = 0.0, 0.0
     for k in range(K):

@@ -8,13 +8,12 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import roots_hermitenorm
 
+from .._parameters import SYMMETRY_TOLERANCE, valid_means, valid_weights
 from .._typing import Floats
 
 N_NODES = 256  # per dimension; see the table in `population_rows`
 HALF_WIDTH = 8.5  # standard deviations; a normal has 2e-17 of its mass beyond, less than one rounding error
 MAX_ROWS = 5_000_000  # 40 MB a feature
-SUM_TOLERANCE = 1e-8  # weights typed with eight digits still count as summing to one
-SYMMETRY_TOLERANCE = 1e-8  # relative; room for a covariance computed in another order
 
 
 def population_rows(
@@ -84,7 +83,8 @@ def population_rows(
     Trefethen & Weideman 2014 (the trapezoidal rule); Mena, Nejatbakhsh, Varol & Niles-Weed 2020, arXiv:2006.16548
     (the population objectives).
     """
-    w, m = _check_mixture(weights, means)
+    w = valid_weights(weights)
+    m = valid_means(means, len(w))
     roots = _cholesky_roots(covariance, *m.shape)  # (K, d, d)
     K, d = m.shape
     _check_size(n_nodes, K, d)
@@ -108,21 +108,6 @@ def _standard_nodes(rule: str, n_nodes: int) -> tuple[Floats, Floats]:
             f"rule={rule!r} must be 'trapezoid' or 'hermite'; the first is the more exact for sharp posteriors."
         )
     return z, mass / mass.sum()
-
-
-def _check_mixture(weights: Any, means: Any) -> tuple[Floats, Floats]:
-    w, m = np.asarray(weights, dtype=np.float64), np.asarray(means, dtype=np.float64)
-    if w.ndim != 1 or w.size == 0 or not np.all(w >= 0) or not abs(w.sum() - 1) <= SUM_TOLERANCE:
-        raise ValueError(
-            f"weights={weights!r} must be a vector of non-negative numbers that sum to 1; "
-            "divide non-negative numbers by their sum."
-        )
-    if m.ndim != 2 or len(m) != len(w) or m.shape[1] == 0 or not np.all(np.isfinite(m)):
-        raise ValueError(
-            f"means={m.tolist()} must be a finite array of shape (K, d) with K = {len(w)}, the length of weights; "
-            "write one-dimensional means as a column, means[:, None]."
-        )
-    return w / w.sum(), m
 
 
 def _check_size(n_nodes: int, K: int, d: int) -> None:
