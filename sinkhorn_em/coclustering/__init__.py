@@ -1,0 +1,1 @@
+"""Co-clustering: latent block models fitted by variational Sinkhorn-EM."""
