@@ -1,4 +1,4 @@
-"""Measures of a clustering against the truth that scikit-learn lacks."""
+"""Clusterings and fitted centres of a mixture against the truth."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from scipy.optimize import linear_sum_assignment, linprog
 from scipy.sparse import eye_array, kron, vstack
 from scipy.spatial.distance import cdist
 
-from ._parameters import SUM_TOLERANCE
-from ._typing import Floats, Integers
+from .._parameters import SUM_TOLERANCE
+from .._typing import Floats, Integers
 
 EQUAL_TOLERANCE = 1e-14  # weights this close count as equal: many rounding errors, and far less than a row in n
 LP_TOLERANCE = 1e-10  # the smallest that HiGHS takes, on masses below 1 and on costs scaled to at most 1
