@@ -1,7 +1,8 @@
-"""What is asked of the weights and means of a mixture that a caller gives."""
+"""What is asked of parameters that a caller gives: numbers, choices, weights and means."""
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -10,15 +11,48 @@ from ._typing import Floats
 
 SUM_TOLERANCE = 1e-8  # weights typed with eight digits still count as summing to one
 SYMMETRY_TOLERANCE = 1e-8  # relative; room for a covariance computed in another order
+WEIGHT_TOLERANCE = 1e-6  # weights of an estimator may be results of other computations
 
 
-def valid_weights(weights: Any) -> Floats:
+def check_integer(name: str, value: Any, least: int) -> None:
+    """ValueError unless ``value`` is an integer of at least ``least``."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+        raise ValueError(f"{name} is {value!r}; it must be an integer of at least {least}")
+
+
+def check_choice(name: str, value: Any, choices: Any) -> None:
+    """ValueError unless ``value`` is one of the names in ``choices``."""
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{name} is {value!r}; it must be one of {sorted(choices)}")
+
+
+def as_numbers(name: str, value: Any) -> Any:
+    """A float, or an array of them; ValueError for anything else."""
+    try:
+        return np.asarray(value, float) if np.ndim(value) else float(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} is {value!r}; it must be a number, or an array of numbers") from None
+
+
+def check_simplex(name: str, weights: Any, K: int, of: str = "component") -> Floats:
+    """Weights (K,) >= 0 that sum to 1."""
+    w = np.asarray(as_numbers(name, weights), float)
+    if w.shape != (K,):
+        raise ValueError(f"{name} has shape {w.shape}; it must be ({K},), one weight per {of}")
+    if not (w >= 0).all() or not abs(w.sum() - 1) <= WEIGHT_TOLERANCE:
+        raise ValueError(
+            f"{name} is {w.tolist()}, with sum {w.sum():.6g}; weights must be >= 0 and sum to 1: divide by the sum"
+        )
+    return w / w.sum()
+
+
+def valid_weights(weights: Any, name: str = "weights") -> Floats:
     """Weights (K,), scaled to sum exactly 1; ValueError if they are negative or sum to something else."""
     b = np.asarray(weights, dtype=np.float64)
     valid = b.ndim == 1 and b.size > 0 and np.all(b >= 0) and abs(b.sum() - 1) <= SUM_TOLERANCE
     if not valid:
         raise ValueError(
-            f"weights={weights!r} must be a vector of non-negative numbers that sum to 1; "
+            f"{name}={weights!r} must be a vector of non-negative numbers that sum to 1; "
             "divide non-negative numbers by their sum."
         )
     return b / b.sum()

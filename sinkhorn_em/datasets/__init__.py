@@ -1,5 +1,6 @@
 """Small real data sets of model-based clustering, and simulations whose truth is known."""
 
+from sinkhorn_em.datasets.blocks import simulate_latent_blocks
 from sinkhorn_em.datasets.centres import simulate_centres, simulate_many_to_one_start
 from sinkhorn_em.datasets.classical import (
     load_acidity,
@@ -31,6 +32,7 @@ __all__ = [
     "load_thyroid",
     "simulate_centres",
     "simulate_gaussian_mixture",
+    "simulate_latent_blocks",
     "simulate_many_to_one",
     "simulate_many_to_one_start",
     "simulate_neurons",

@@ -54,9 +54,9 @@ def simulate_gaussian_mixture(
     b = valid_weights(weights)
     mu = valid_means(means, len(b))
     roots = _cholesky_roots(covariances, *mu.shape)  # (K, d, d)
-    n = _valid_count(n_samples)
+    n = valid_count(n_samples)
     rng = np.random.default_rng(random_state)
-    counts = _largest_remainder(n, b) if balanced_counts else rng.multinomial(n, b)
+    counts = largest_remainder(n, b) if balanced_counts else rng.multinomial(n, b)
     labels = rng.permutation(np.repeat(np.arange(len(b)), counts))
     X = rng.standard_normal((n, mu.shape[1]))
     for k, root in enumerate(roots):
@@ -98,10 +98,11 @@ def simulate_many_to_one(radius: float, n_samples: int, *, random_state: Seed = 
     return Bunch(data=X, target=labels, means=means, start=start)
 
 
-def _valid_count(n_samples: int) -> int:
-    if not isinstance(n_samples, Integral) or n_samples < 1:
-        raise ValueError(f"n_samples={n_samples!r} must be an integer of at least 1; pass the number of draws.")
-    return int(n_samples)
+def valid_count(count: int, name: str = "n_samples") -> int:
+    """A number of draws, rows or columns."""
+    if not isinstance(count, Integral) or count < 1:
+        raise ValueError(f"{name}={count!r} must be an integer of at least 1; pass a whole number.")
+    return int(count)
 
 
 def _cholesky_roots(covariances: ArrayLike, n_components: int, n_features: int) -> NDArray[np.float64]:
@@ -129,7 +130,7 @@ def _cholesky_root(k: int, sigma: NDArray[np.float64]) -> NDArray[np.floating]:
     )
 
 
-def _largest_remainder(n: int, weights: NDArray[np.float64]) -> NDArray[np.int64]:
+def largest_remainder(n: int, weights: NDArray[np.float64]) -> NDArray[np.int64]:
     """Round ``n * weights`` to counts that sum to n: down, then up where most was lost (first of ties)."""
     quota = n * weights
     counts = np.floor(quota).astype(np.int64)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._typing import Floats, Integers
-from .mixtures import _codes
+from .mixtures import label_codes
 
 AVERAGES: dict[str, Callable[[float, float], float]] = {
     "arithmetic": lambda true, found: (true + found) / 2,
@@ -137,8 +137,10 @@ def coclustering_nmi(
 
 def _tables(row_true: Any, column_true: Any, row_labels: Any, column_labels: Any) -> tuple[CrossTable, CrossTable]:
     """Of the rows and of the columns, checked."""
-    rows = _cross_table(_codes(row_true, "row_true"), _codes(row_labels, "row_labels"), "row")
-    columns = _cross_table(_codes(column_true, "column_true"), _codes(column_labels, "column_labels"), "column")
+    rows = _cross_table(label_codes(row_true, "row_true"), label_codes(row_labels, "row_labels"), "row")
+    columns = _cross_table(
+        label_codes(column_true, "column_true"), label_codes(column_labels, "column_labels"), "column"
+    )
     return rows, columns
 
 

@@ -45,7 +45,7 @@ def clustering_accuracy(y_true: Any, labels: Any) -> float:
     ----------
     Kuhn 1955 (the Hungarian method).
     """
-    truth, found = _codes(y_true, "y_true"), _codes(labels, "labels")
+    truth, found = label_codes(y_true, "y_true"), label_codes(labels, "labels")
     counts = _cross_table(truth, found)
     return float(counts[linear_sum_assignment(counts, maximize=True)].sum() / len(truth))
 
@@ -70,7 +70,7 @@ def matched_labels(y_true: Any, labels: Any) -> Integers:
     ValueError
         As `clustering_accuracy`.
     """
-    truth, found = _codes(y_true, "y_true"), _codes(labels, "labels")
+    truth, found = label_codes(y_true, "y_true"), label_codes(labels, "labels")
     counts = _cross_table(truth, found)
     classes, clusters = linear_sum_assignment(counts, maximize=True)
     of_cluster = np.full(counts.shape[1], -1)
@@ -188,7 +188,7 @@ def recovered(means: Any, true_means: Any, radius: float) -> bool:
     return not missed[linear_sum_assignment(missed)].any()
 
 
-def _codes(labels: Any, name: str) -> Integers:
+def label_codes(labels: Any, name: str) -> Integers:
     """Labels as numbers 0, 1, ... in sorted order."""
     array = np.asarray(labels)
     if array.ndim != 1 or array.size == 0:
