@@ -16,6 +16,7 @@ from sinkhorn_em.datasets.classical import (
 )
 from sinkhorn_em.datasets.neuropal import load_neuropal_atlas, load_neuropal_worms, simulate_neurons, synthetic_atlas
 from sinkhorn_em.datasets.simulated import simulate_gaussian_mixture, simulate_many_to_one
+from sinkhorn_em.datasets.single_cell import load_pbmc68k
 
 __all__ = [
     "load_acidity",
@@ -29,6 +30,7 @@ __all__ = [
     "load_gvhd",
     "load_neuropal_atlas",
     "load_neuropal_worms",
+    "load_pbmc68k",
     "load_thyroid",
     "simulate_centres",
     "simulate_gaussian_mixture",

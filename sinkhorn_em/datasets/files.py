@@ -42,7 +42,7 @@ class Correction(NamedTuple):
 
 def load(source: Source, return_X_y: bool, as_frame: bool, correction: Correction | None = None) -> Dataset:
     """Read, mend and wrap one data set."""
-    path = _locate(source.file or f"{source.section}.csv")
+    path = locate(source.file or f"{source.section}.csv")
     rows = _read_rows(path)
     data: Any = np.array([[row[name] for name in source.features] for row in rows], dtype=np.float64)
     target: Any = _codes(rows, source.labels) if source.labels else None
@@ -59,12 +59,12 @@ def load(source: Source, return_X_y: bool, as_frame: bool, correction: Correctio
         frame=frame,
         target_names=np.array(source.groups) if source.groups else None,
         feature_names=list(source.features),
-        DESCR=_describe(source.section),
+        DESCR=describe(source.section),
         filename=str(path),
     )
 
 
-def _locate(name: str) -> Traversable:
+def locate(name: str) -> Traversable:
     """The file ``name`` of the installed package, else of the checkout."""
     candidates = (files("sinkhorn_em") / "data" / name, Path(__file__).resolve().parents[2] / "data" / name)
     for candidate in candidates:
@@ -99,7 +99,7 @@ def _frames(data: NDArray[np.float64], target: Any, features: tuple[str, ...]) -
     return pd.concat([X, y], axis=1), X, y
 
 
-def _describe(section: str) -> str:
+def describe(section: str) -> str:
     """The section of PROVENANCE.md on one data set."""
-    text = _locate("PROVENANCE.md").read_text(encoding="utf-8")
+    text = locate("PROVENANCE.md").read_text(encoding="utf-8")
     return text.split(f"\n## {section}\n", 1)[1].split("\n## ", 1)[0].strip()

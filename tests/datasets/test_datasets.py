@@ -168,7 +168,7 @@ def test_a_missing_file_names_the_places_looked_at_and_the_remedy():
 
 def test_provenance_lists_every_file_with_its_checksum():
     table = (ROOT / "data" / "PROVENANCE.md").read_text(encoding="utf-8")
-    listed = dict(re.findall(r"^\| (\S+\.(?:csv|csv\.gz)) \|.*\| ([0-9a-f]{64}) \|$", table, re.MULTILINE))
+    listed = dict(re.findall(r"^\| (\S+\.(?:csv|csv\.gz|npz)) \|.*\| ([0-9a-f]{64}) \|$", table, re.MULTILINE))
     paths = [path for path in (ROOT / "data").iterdir() if path.name != "PROVENANCE.md"]
     assert listed == {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
 
