@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager
 from functools import cache
 from typing import Any
 
@@ -18,6 +19,7 @@ import numpy as np
 from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
+from threadpoolctl import ThreadpoolController
 
 # Everything fast but `nnan` and `ninf`: those two license the compiler to delete NaN and infinity handling.
 SAFE = {"reassoc", "contract", "arcp", "nsz", "afn"}
@@ -289,6 +291,16 @@ def run_blocks(task: Callable[[int, int, int], None], n_rows: int, blocks: int) 
     wait(done)
     for future in done:
         future.result()
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+def single_threaded_blas() -> AbstractContextManager[Any]:
+    """Within it matrix products use one thread each: several would sum in an order that depends on their number."""
+    return _blas().limit(limits=1)
 
 
 def forget_threads() -> None:

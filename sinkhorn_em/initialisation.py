@@ -6,12 +6,11 @@ writing a row twice instead of giving it weight 2, or changing units changes not
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
+from ._compiled import single_threaded_blas
 from ._typing import Booleans, Floats, Integers
 
 KMEANS_RUNS, SMALL = 5, 50_000  # k-means is run several times where that takes milliseconds (rows times components)
@@ -70,7 +69,7 @@ def draw_start(
         return np.arange(m)
     from sklearn.cluster import KMeans, kmeans_plusplus  # here: it would be a fifth of the time of `import sinkhorn_em`
 
-    with _controller().limit(limits=1):  # several threads would sum in any order
+    with single_threaded_blas():
         if method == "kmeans":
             runs = KMEANS_RUNS if m * K <= SMALL else 1
             return KMeans(K, n_init=runs, random_state=rng, copy_x=False).fit(Z, sample_weight=mass * m).labels_
@@ -104,8 +103,3 @@ def _draw_without_replacement(mass: Floats, size: int, rng: np.random.RandomStat
         chosen.append(int(np.searchsorted(total, rng.uniform() * total[-1], side="right")))
         left[chosen[-1]] = 0.0
     return np.asarray(chosen, np.int64)
-
-
-@cache
-def _controller() -> ThreadpoolController:
-    return ThreadpoolController()

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -145,7 +146,7 @@ def _products(cells: Cells, states: list[BlockState], rows: bool) -> list[Floats
     given = [(state.columns if rows else state.rows).responsibilities for state in states]
     sums = (cells.over_columns if rows else cells.over_rows)(np.hstack(given))
     edges = np.cumsum([0, *(R.shape[1] for R in given)])
-    return [sums[:, :, start:stop] for start, stop in zip(edges[:-1], edges[1:], strict=True)]
+    return [sums[:, :, start:stop] for start, stop in pairwise(edges)]
 
 
 def _side_step(cells: Cells, phase: BlockPhase, fit: BlockFit, sums: Floats, rows: bool) -> BlockFit:

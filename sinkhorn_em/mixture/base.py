@@ -15,6 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from tqdm import tqdm
 
+from .._parameters import check_simplex
 from .._typing import Booleans, Floats, Integers
 from ..coordinates import fit_coordinates
 from ..em import RELATIVE, TIGHT, e_step, score
@@ -133,7 +134,7 @@ class BaseMixture(DistributionMixin, PredictionMixin, DensityMixin, BaseEstimato
     def _given(self, d: int, model: Model) -> tuple[dict[str, Any], Floats | None]:
         """Starting values in the units of the data, and weights: the user's, or those of the last fit."""
         K, values = self.n_components, {}
-        weights = None if self.weights_init is None else checks.check_simplex("weights_init", self.weights_init, K)
+        weights = None if self.weights_init is None else check_simplex("weights_init", self.weights_init, K)
         if self.means_init is not None:
             values["means"] = checks.check_array("means_init", self.means_init, (K, d))
         if self.precisions_init is not None:
@@ -210,7 +211,7 @@ class BaseMixture(DistributionMixin, PredictionMixin, DensityMixin, BaseEstimato
         """Weights (K,) for a burn-in whose weights are to be learned: those given, else uniform ones."""
         K = self.n_components
         if frozen is not None:
-            return checks.check_simplex("weights_init", self.weights_init, K)
+            return check_simplex("weights_init", self.weights_init, K)
         return np.full(K, 1 / K) if start is None else start[:K] / start[:K].sum()
 
     @staticmethod

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import operator
 from dataclasses import replace
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
+from .._parameters import as_numbers, check_choice, check_integer, check_simplex
 from .._typing import Booleans, Floats
 from ..families.priors import InverseWishart, NormalInverseWishart, NormalPrior
 from ..initialisation import METHODS
 from ..ot import BoundedMass, ColumnRule, VirtualColumn, rule_for_tau
 from ..weight_steps import MASSES, ExponentiatedGradient, WeightStep
 
-WEIGHT_TOLERANCE = 1e-6
 #: how weights are learned, by name
 WEIGHT_STEPS: dict[str, WeightStep] = {"learned": MASSES, "exponentiated_gradient": ExponentiatedGradient()}
 LARGEST = 1e140  # of the data: squares, and sums of many of them, stay finite
@@ -25,8 +25,7 @@ def check_options(estimator: Any) -> None:
     """Types and ranges of the scalar parameters."""
     for name, least in (("n_components", 1), ("max_iter", 1), ("n_init", 1), ("verbose", 0), ("verbose_interval", 1)):
         value = getattr(estimator, name)
-        if not isinstance(value, Integral) or (isinstance(value, bool) and name != "verbose") or value < least:
-            raise ValueError(f"{name} is {value!r}; it must be an integer of at least {least}")
+        check_integer(name, int(value) if name == "verbose" and isinstance(value, bool) else value, least)
     if not isinstance(estimator.tol, Real) or not float(estimator.tol) >= 0:
         raise ValueError(
             f"tol is {estimator.tol!r}; it must be a number >= 0: the gain in nats per row that ends the fit"
@@ -35,7 +34,7 @@ def check_options(estimator: Any) -> None:
         raise ValueError(
             f"covariance_type is {estimator.covariance_type!r}; it must be the name of a structure, such as 'full'"
         )
-    _one_of("init_params", estimator.init_params, METHODS)
+    check_choice("init_params", estimator.init_params, METHODS)
     reg = estimator.reg_covar
     if not (isinstance(reg, str) and reg == "scale") and not (isinstance(reg, Real) and 0 <= float(reg) < np.inf):
         raise ValueError(
@@ -52,11 +51,6 @@ def check_options(estimator: Any) -> None:
         )
 
 
-def _one_of(name: str, value: Any, choices: Any) -> None:
-    if not isinstance(value, str) or value not in choices:
-        raise ValueError(f"{name} is {value!r}; it must be one of {sorted(choices)}")
-
-
 def check_rule(tau: Any, trim: float, size_bounds: Any, K: int, noise: bool = False) -> ColumnRule:
     """The column rule that tau, trim and size_bounds ask for; a noise column is held like the others, its size not bounded."""
     if size_bounds is not None:
@@ -66,13 +60,13 @@ def check_rule(tau: Any, trim: float, size_bounds: Any, K: int, noise: bool = Fa
             raise ValueError(
                 f"size_bounds is {size_bounds!r}; it must be a pair (lower, upper) of fractions, numbers or arrays (K,)"
             ) from None
-        lower, upper = _numbers("size_bounds", lower), _numbers("size_bounds", upper)
+        lower, upper = as_numbers("size_bounds", lower), as_numbers("size_bounds", upper)
         if noise:
             lower = np.append(np.broadcast_to(lower, (K,)), 0.0)
             upper = np.append(np.broadcast_to(upper, (K,)), 1.0)
         rule: ColumnRule = BoundedMass(lower, upper)
     else:
-        numbers = _numbers("tau", tau)
+        numbers = as_numbers("tau", tau)
         rule = rule_for_tau(np.append(numbers, 1.0) if noise and np.ndim(numbers) else numbers)
     if not isinstance(trim, Real) or not 0 <= float(trim) < 1:
         raise ValueError(f"trim is {trim!r}; it must lie in [0, 1): the share of rows left out of the fit")
@@ -80,13 +74,6 @@ def check_rule(tau: Any, trim: float, size_bounds: Any, K: int, noise: bool = Fa
         rule = VirtualColumn(float(trim), rule)
     rule.check(K + noise)
     return rule
-
-
-def _numbers(name: str, value: Any) -> Any:
-    try:
-        return np.asarray(value, float) if np.ndim(value) else float(value)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name} is {value!r}; it must be a number, or an array of numbers") from None
 
 
 def check_weights(weights: Any, K: int) -> Floats | None:
@@ -131,21 +118,9 @@ def check_weight_step(estimator: Any) -> None:
         )
 
 
-def check_simplex(name: str, weights: Any, K: int) -> Floats:
-    """Weights (K,) >= 0 that sum to 1."""
-    w = np.asarray(_numbers(name, weights), float)
-    if w.shape != (K,):
-        raise ValueError(f"{name} has shape {w.shape}; it must be ({K},), one weight per component")
-    if not (w >= 0).all() or not abs(w.sum() - 1) <= WEIGHT_TOLERANCE:
-        raise ValueError(
-            f"{name} is {w.tolist()}, with sum {w.sum():.6g}; weights must be >= 0 and sum to 1: divide by the sum"
-        )
-    return w / w.sum()
-
-
 def check_array(name: str, value: Any, shape: tuple[int, ...]) -> Floats:
     """A finite array of the given shape."""
-    array = np.asarray(_numbers(name, value), float)
+    array = np.asarray(as_numbers(name, value), float)
     if array.shape != shape:
         raise ValueError(f"{name} has shape {array.shape}; it must be {shape}")
     if not np.isfinite(array).all():
@@ -265,7 +240,7 @@ def check_positive(name: str, value: Any) -> float:
 
 def check_covariance(name: str, value: Any, d: int) -> Floats:
     """A positive-definite matrix (d, d) from one, from variances (d,) or from one variance."""
-    S = np.asarray(_numbers(name, value), float)
+    S = np.asarray(as_numbers(name, value), float)
     if S.shape in ((), (d,)):
         S = np.diag(np.broadcast_to(S, (d,)))
     S = check_array(name, S, (d, d))

@@ -11,6 +11,7 @@ from scipy.special import logsumexp
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from .._parameters import check_simplex
 from .._typing import Floats
 from ..families import Generator
 from ..families.covariances.blocks import dense_values
@@ -77,7 +78,7 @@ class DistributionMixin:
         shape = {name: value for name, value in options.items() if name not in known}
         checks.check_options(model)
         model._rule()
-        weights = checks.check_simplex("weights", weights, K)
+        weights = check_simplex("weights", weights, K)
         return model._with_parameters(weights, {"means": means, "covariances": covariances, **shape})
 
     def _with_parameters(self, weights: Floats, values: dict[str, Any]) -> Self:

@@ -1,0 +1,365 @@
+"""`LatentBlockModel`: the estimator."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Self
+
+import numpy as np
+from scipy.sparse import csr_array, issparse
+from sklearn.base import BaseEstimator, BiclusterMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+from tqdm import tqdm
+
+from .._compiled import single_threaded_blas
+from .._typing import Floats, Integers
+from ..block_families import BlockFamily
+from ..block_families.base import New
+from ..cells import Cells
+from . import checks, criterion
+from .loop import side_scores
+from .schedule import BlockOutcome, BlockSchedule, best_of, run_starts
+from .starts import Labels, draw_labels
+
+FALL = 1e-9  # of the bound: more than its rounding
+
+
+class LatentBlockModel(BiclusterMixin, BaseEstimator):
+    r"""Co-clustering of rows and columns by variational Sinkhorn-EM.
+
+    Row i has a cluster z_i in 1..K with weights pi, column j a cluster w_j in 1..L with weights rho, and the cells are independent
+    given both, X_ij ~ f(.; phi_{z_i w_j}). With responsibilities T (n, K) and N (m, L) the fit maximises
+
+    .. math:: J = \sum_{ijkl} T_{ik} N_{jl} \log f(X_{ij}; \phi_{kl}) - KL(T \,|\, \pi) - KL(N \,|\, \rho),
+
+    a lower bound of the log-likelihood, nats, by turns over T, phi, N, phi and the weights. With tau = 1 the cluster sizes are held
+    at the weights, :math:`\sum_i T_{ik} = n \pi_k` and :math:`\sum_j N_{jl} = m \rho_l`: every step is an entropic transport
+    problem, and no cluster can be empty. With tau = 0 it is variational EM.
+
+    Parameters
+    ----------
+    n_row_clusters, n_column_clusters : int, default 3
+        K and L.
+    family : str or BlockFamily, default "gaussian"
+        The law of a cell: "gaussian", "poisson", "bernoulli", "negative_binomial", "multinomial", or an object of
+        `sinkhorn_em.block_families` with options, such as ``Gaussian(variance="column")`` or ``Poisson(margins="both")``.
+    tau : float in [0, 1] or pair, default 1.0
+        How strongly the sizes of row and of column clusters are held at the weights: 1 variational Sinkhorn-EM, 0 variational EM,
+        between them with a price of tau / (1 - tau) times the Kullback-Leibler divergence of the sizes from the weights.
+    row_weights, column_weights : "learned", "uniform" or array (K,), (L,), default "learned"
+        Learned weights are held, uniform, for at most 30 sweeps at tau and with dispersions in common, then released (variational
+        EM); the same from the start itself, and the better of the two. Prescribed weights are held throughout; starts are matched
+        to them by size.
+    init : "k-means++", "k-means", "spectral" or "random", default "k-means++"
+        Starting labels: nearest prototype in the plane of the leading singular vectors; k-means there; k-means on directions of
+        singular vectors; nearest of some rows (columns) drawn at random.
+    n_init : int, default 1
+        Starts, moved side by side, which share passes over X. The highest bound is kept.
+    max_iter : int, default 500
+        Sweeps of the main phase.
+    tol : float, default 1e-8
+        A sweep that raises J by less, nats per observed cell, ends the fit.
+    temperatures : sequence of float, optional
+        Falling, above 1: at most 10 sweeps at each before the fit, with divergences multiplied by it (deterministic annealing).
+    random_state : int, RandomState or None
+    verbose : int, default 0
+        1: a progress bar.
+
+    Attributes
+    ----------
+    row_labels_, column_labels_ : ndarray (n,), (m,)
+        Most probable cluster at the weights (not the plan's, whose sizes are held).
+    rows_, columns_ : ndarray of bool (K L, n), (K L, m)
+        Biclusters in the order of scikit-learn's SpectralBiclustering; ``biclusters_``, ``get_indices``, ``get_shape`` and
+        ``get_submatrix`` are scikit-learn's.
+    row_responsibilities_, column_responsibilities_ : ndarray (n, K), (m, L)
+        T and N.
+    row_weights_, column_weights_ : ndarray (K,), (L,)
+    block_parameters_ : dict of ndarray
+        In the units of the data, by name: "means" and "variances" (K, L) of Gaussian blocks, and so on.
+    bound_ : float
+        J at the end, total, nats.
+    bounds_ : ndarray (n_iter_, 5)
+        J after the row step, the parameters, the column step, the parameters, and the weights of every sweep: read row by row it
+        never falls. Sweeps at temperatures above 1 are not in it.
+    n_iter_ : int
+        Sweeps of the best start.
+    n_passes_ : int
+        Passes over (n, K) or (m, L) scores of the row and column steps of all starts.
+    converged_ : bool
+    marginal_errors_ : tuple of float
+        L1 distance of the cluster sizes, as shares, from what tau asks, of rows and of columns.
+    n_features_in_ : int
+        m; ``feature_names_in_`` where X is a DataFrame.
+
+    References
+    ----------
+    Govaert & Nadif 2008 (variational EM of block models); Mena et al. 2020, arXiv:2006.16548 (Sinkhorn-EM). The variational
+    Sinkhorn-EM of block models is derived in the documentation of `sinkhorn_em.coclustering.loop`.
+
+    Examples
+    --------
+    >>> from sinkhorn_em import LatentBlockModel
+    >>> from sinkhorn_em.datasets import simulate_latent_blocks
+    >>> X = simulate_latent_blocks(60, 40, [[0, 2], [2, 0], [2, 4]], random_state=0).data
+    >>> model = LatentBlockModel(3, 2, random_state=0).fit(X)
+    >>> model.block_parameters_["means"].shape
+    (3, 2)
+    """
+
+    def __init__(
+        self,
+        n_row_clusters: int = 3,
+        n_column_clusters: int = 3,
+        *,
+        family: str | BlockFamily = "gaussian",
+        tau: Any = 1.0,
+        row_weights: Any = "learned",
+        column_weights: Any = "learned",
+        init: str = "k-means++",
+        n_init: int = 1,
+        max_iter: int = 500,
+        tol: float = 1e-8,
+        temperatures: Any = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_row_clusters = n_row_clusters
+        self.n_column_clusters = n_column_clusters
+        self.family = family
+        self.tau = tau
+        self.row_weights = row_weights
+        self.column_weights = column_weights
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.temperatures = temperatures
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(
+        self, X: Any, y: Any = None, *, mask: Any = None, row_labels: Any = None, column_labels: Any = None
+    ) -> Self:
+        """Fit to the matrix X (n, m).
+
+        Parameters
+        ----------
+        X : array, DataFrame or sparse matrix (n, m)
+            Rows and columns are clustered. Sparse input is never made dense. NaN: the cell is left out.
+        y : ignored
+        mask : boolean array or sparse matrix (n, m), optional
+            True where a cell is left out.
+        row_labels, column_labels : array (n,), (m,) of int, optional
+            Starting labels, from 0; with both there is one start.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            A parameter, X, the mask or labels break their rule; the message names it, its value, the rule and the remedy.
+        """
+        checks.check_options(self)
+        schedule = self._schedule(checks.check_family(self.family))
+        X, missing = self._validate(X, mask, reset=True)
+        checks.check_sizes(X.shape, self.n_row_clusters, self.n_column_clusters)
+        family = schedule.family
+        scale = family.measure(X, missing)
+        cells = family.cells(X, missing, scale)
+        given = self._given(row_labels, column_labels, X.shape)
+        del X
+        with single_threaded_blas():
+            labels = self._labels(cells, schedule, given)
+            with tqdm(disable=not self.verbose, desc="co-clustering", unit="sweep") as bar:
+                best = best_of(run_starts(cells, schedule, labels, bar.update))
+            self._store(cells, schedule, scale, best)
+        self._warn(best)
+        return self
+
+    def _schedule(self, family: BlockFamily) -> BlockSchedule:
+        row_weights, rows_learned = checks.check_weights("row_weights", self.row_weights, self.n_row_clusters)
+        column_weights, columns_learned = checks.check_weights(
+            "column_weights", self.column_weights, self.n_column_clusters
+        )
+        return BlockSchedule(
+            family,
+            checks.check_rules(self.tau),
+            (rows_learned, columns_learned),
+            (row_weights, column_weights),
+            checks.check_temperatures(self.temperatures),
+            self.max_iter,
+            self.tol,
+        )
+
+    def _validate(self, X: Any, mask: Any, reset: bool) -> tuple[Any, csr_array | None]:
+        """X as an array in C order, or as CSR, with 0 at missing cells; and those."""
+        if isinstance(X, np.ma.MaskedArray):
+            hidden = np.ma.getmaskarray(X)
+            mask = hidden if mask is None else hidden | np.asarray(mask)
+            X = X.filled(0)
+        X = validate_data(
+            self,
+            X,
+            reset=reset,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            order="C",
+            ensure_all_finite="allow-nan",
+        )
+        if issparse(X):
+            X = csr_array(X)
+            X.sum_duplicates()
+        checks.check_range(X)
+        return checks.split_missing(X, mask)
+
+    def _given(self, row_labels: Any, column_labels: Any, shape: tuple[int, int]) -> tuple[Integers | None, ...]:
+        """Starting labels of rows and columns, None where they are to be drawn."""
+        K, L = self.n_row_clusters, self.n_column_clusters
+        return (
+            None if row_labels is None else checks.check_labels("row_labels", row_labels, shape[0], K),
+            None if column_labels is None else checks.check_labels("column_labels", column_labels, shape[1], L),
+        )
+
+    def _labels(self, cells: Cells, schedule: BlockSchedule, given: tuple[Integers | None, ...]) -> list[Labels]:
+        """The starts; what is drawn is matched to prescribed weights by size."""
+        z, w = given
+        if z is not None and w is not None:
+            return [(z, w)]
+        sizes = (self.n_row_clusters, self.n_column_clusters)
+        rng = check_random_state(self.random_state)
+        drawn = draw_labels(cells, schedule.family, sizes, self.init, self.n_init, rng)
+        rows, columns = schedule.weights
+        return [
+            (_by_size(one[0], rows) if z is None else z, _by_size(one[1], columns) if w is None else w) for one in drawn
+        ]
+
+    def _store(self, cells: Cells, schedule: BlockSchedule, scale: Any, best: BlockOutcome) -> None:
+        """Fitted attributes."""
+        state, family = best.fit.state, schedule.family
+        self._family, self._parameters, self._scale = family, state.parameters, scale
+        self.row_responsibilities_, self.column_responsibilities_ = (
+            state.rows.responsibilities,
+            state.columns.responsibilities,
+        )
+        self.row_weights_, self.column_weights_ = state.rows.weights, state.columns.weights
+        self.block_parameters_ = family.describe(state.parameters, scale)
+        self.row_labels_, self.column_labels_ = (
+            self._posterior_labels(cells, True),
+            self._posterior_labels(cells, False),
+        )
+        blocks = np.divmod(np.arange(self.n_row_clusters * self.n_column_clusters), self.n_column_clusters)
+        self.rows_ = self.row_labels_ == blocks[0][:, None]
+        self.columns_ = self.column_labels_ == blocks[1][:, None]
+        self.bounds_ = np.array(best.bounds)
+        self.bound_ = float(self.bounds_[-1, -1])
+        self.n_iter_, self.n_passes_ = len(best.bounds), best.n_passes
+        self.converged_ = best.fit.converged
+        self.marginal_errors_ = (state.rows.marginal_error, state.columns.marginal_error)
+        labels = self.row_labels_, self.column_labels_
+        self._icl = criterion.icl(cells, family, state, labels, schedule.learned, scale)
+
+    def _posterior_labels(self, cells: Cells, rows: bool) -> Integers:
+        """Most probable cluster of every row, or column, at the weights and the responsibilities of the other side."""
+        if rows:
+            sums, weights = cells.over_columns(self.column_responsibilities_), self.row_weights_
+        else:
+            sums, weights = cells.over_rows(self.row_responsibilities_), self.column_weights_
+        scores = side_scores(self._family.natural(self._parameters), sums, rows)
+        with np.errstate(divide="ignore"):
+            return np.asarray((scores + np.log(weights)).argmax(axis=1), np.int64)
+
+    def predict_rows(self, X: Any, *, mask: Any = None) -> Integers:
+        """Clusters of new rows X (n', m): the most probable ones, given the column responsibilities and the weights.
+
+        A row's label does not depend on the other rows. Raises ValueError as `fit` does, and NotFittedError before it.
+        """
+        check_is_fitted(self)
+        X, missing = self._validate(X, mask, reset=False)
+        return self._predict(X, missing, "rows")
+
+    def predict_columns(self, X: Any, *, mask: Any = None) -> Integers:
+        """Clusters of new columns X (n, m'), for the n rows of the fit: the most probable ones, given the row responsibilities.
+
+        Raises ValueError as `fit` does, and NotFittedError before it.
+        """
+        check_is_fitted(self)
+        n = len(self.row_responsibilities_)
+        if np.ndim(X) != 2 and not issparse(X):
+            raise ValueError(f"X has {np.ndim(X)} dimensions; it must be ({n}, number of new columns)")
+        if X.shape[0] != n:
+            raise ValueError(f"X has {X.shape[0]} rows; the model was fitted to {n}: new columns need a value for each")
+        checked = LatentBlockModel()._validate(X, mask, reset=True)
+        return self._predict(*checked, "columns")
+
+    def _predict(self, X: Any, missing: csr_array | None, new: New) -> Integers:
+        with single_threaded_blas():
+            cells = self._family.cells(X, missing, self._scale, new)
+            return self._posterior_labels(cells, new == "rows")
+
+    def icl(self) -> float:
+        r"""Integrated completed likelihood of the fitted matrix, nats times -2: lower is better, like `bic` of the mixtures.
+
+        .. math:: -2 \max_\phi \log p(X, \hat z, \hat w) + (K - 1) \log n + (L - 1) \log m + d \log(\text{observed cells})
+
+        at the labels, for d parameters of the blocks; weights that are prescribed cost nothing. Keribin et al. 2015. Their
+        criterion is this one times -1/2.
+        """
+        check_is_fitted(self)
+        return float(self._icl)
+
+    def _warn(self, best: BlockOutcome) -> None:
+        """One warning for each thing that went wrong."""
+        for side, weights in (("row", self.row_weights_), ("column", self.column_weights_)):
+            asked = getattr(self, f"{side}_weights")
+            used = np.unique(getattr(self, f"{side}_labels_"))
+            empty = np.setdiff1d(np.arange(len(weights)), used).tolist()
+            if empty and not (not isinstance(asked, str) and (np.asarray(asked)[empty] == 0).all()):
+                warnings.warn(
+                    f"{side} clusters {empty} are empty: lower n_{side}_clusters, raise n_init, or hold the sizes "
+                    f"(tau=1, {side}_weights='uniform')",
+                    ConvergenceWarning,
+                    stacklevel=3,
+                )
+        collapsed = self._family.collapsed(self._parameters)
+        if collapsed is not None and collapsed.any():
+            warnings.warn(
+                f"the variance of blocks {np.argwhere(collapsed).tolist()} is held at its floor: their cells are constant; lower "
+                "the numbers of clusters, or choose Gaussian(variance='common')",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        fall = -float(np.diff(self.bounds_.ravel()).min(initial=0.0))
+        if fall > FALL * (1 + abs(self.bound_)):
+            warnings.warn(
+                f"the bound fell by {fall:.2g} nats on the way, which it never does in exact arithmetic: a family of your own "
+                "does not raise its likelihood, or X has values of very different size (rescale it)",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        if not self.converged_:
+            warnings.warn(
+                f"no convergence in max_iter = {self.max_iter} sweeps (tol = {self.tol}): raise max_iter or tol",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+def _by_size(labels: Integers, weights: Floats) -> Integers:
+    """Labels renumbered so that larger clusters have larger weights; as they are where all weights are equal."""
+    if (weights == weights[0]).all():
+        return labels
+    by_count = np.argsort(-np.bincount(labels, minlength=len(weights)), kind="stable")
+    number = np.empty_like(by_count)
+    number[by_count] = np.argsort(-weights, kind="stable")
+    return number[labels]

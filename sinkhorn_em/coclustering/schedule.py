@@ -1,0 +1,121 @@
+"""From starting labels to the best fit: high temperatures, burn-in, main phase, several starts side by side.
+
+With tau > 0 every start first runs at most 30 sweeps of variational Sinkhorn-EM with weights held, uniform or those given, and
+dispersions in common. Sides whose weights are prescribed stay held after it; those whose weights are learned are released:
+variational EM from there, and from the start itself as well, and the better of the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from .._typing import Floats
+from ..block_families import BlockFamily
+from ..cells import Cells
+from ..ot import ColumnRule
+from .loop import BlockFit, BlockPhase, BlockState, SideRule, run_phase, start_states
+from .starts import Labels
+
+BURN_IN_SWEEPS, BURN_IN_TOL = 30, 1e-6
+WARM_SWEEPS = 10  # at every temperature above 1
+SIDE_BY_SIDE = 64  # columns of responsibilities moved at once: more would leave the cache
+
+
+@dataclass(frozen=True)
+class BlockSchedule:
+    """The phases of one fit."""
+
+    family: BlockFamily
+    rules: tuple[ColumnRule, ColumnRule]  # what tau asks of rows and of columns
+    learned: tuple[bool, bool]
+    weights: tuple[Floats, Floats]  # prescribed, or uniform; what the burn-in holds
+    temperatures: tuple[float, ...]  # above 1, falling
+    max_iter: int
+    tol: float
+
+    @property
+    def released(self) -> bool:
+        """Some side is held in the burn-in and let go after it."""
+        return any(learned and rule.constrains for learned, rule in zip(self.learned, self.rules, strict=True))
+
+    @property
+    def main(self) -> BlockPhase:
+        """The phase that decides the fit: learned weights are free."""
+        rows, columns = (
+            SideRule(rule.released if learned else rule, learned)
+            for rule, learned in zip(self.rules, self.learned, strict=True)
+        )
+        return BlockPhase(self.family, rows, columns, self.max_iter, self.tol)
+
+    @property
+    def first(self) -> BlockPhase:
+        """The burn-in: weights held, dispersions in common. The main phase itself where that is the same."""
+        if not any(rule.constrains for rule in self.rules):
+            return self.main
+        rows, columns = (SideRule(rule, learned=False) for rule in self.rules)
+        sweeps = min(BURN_IN_SWEEPS, self.max_iter)
+        return BlockPhase(self.family.pooled, rows, columns, sweeps, max(self.tol, BURN_IN_TOL))
+
+
+class BlockOutcome(NamedTuple):
+    """A finished run: its last phase, and the trace over all its phases at temperature 1."""
+
+    fit: BlockFit
+    bounds: list[tuple[float, ...]]
+    n_passes: int
+
+    @property
+    def bound(self) -> float:
+        return self.bounds[-1][-1]
+
+
+def run_starts(
+    cells: Cells, schedule: BlockSchedule, labels: list[Labels], report: Callable[[], None] | None = None
+) -> list[BlockOutcome]:
+    """Every start to its end; as many side by side as stay in the cache."""
+    widest = max(len(w) for w in schedule.weights)
+    together = max(1, SIDE_BY_SIDE // (widest * (1 + schedule.released)))
+    outcomes: list[BlockOutcome] = []
+    for i in range(0, len(labels), together):
+        outcomes += _run_together(cells, schedule, labels[i : i + together], report)
+    return outcomes
+
+
+def _run_together(
+    cells: Cells, schedule: BlockSchedule, labels: list[Labels], report: Callable[[], None] | None
+) -> list[BlockOutcome]:
+    first, main = schedule.first, schedule.main
+    states = start_states(cells, first, labels, schedule.weights)
+    for temperature in schedule.temperatures:
+        warm = replace(first, temperature=temperature, max_iter=WARM_SWEEPS)
+        states = [fit.state for fit in run_phase(cells, warm, states, report)]
+    burnt = [] if first == main else run_phase(cells, first, states, report)
+    if not burnt:
+        return [BlockOutcome(fit, fit.bounds, fit.n_passes) for fit in run_phase(cells, main, states, report)]
+    rivals = _rivals(cells, schedule, labels, states)
+    fits = run_phase(cells, main, [fit.state for fit in burnt] + rivals, report)
+    outcomes = [
+        BlockOutcome(fit, [*before.bounds, *fit.bounds], before.n_passes + fit.n_passes)
+        for before, fit in zip(burnt, fits, strict=False)
+    ]
+    if not rivals:
+        return outcomes
+    others = [BlockOutcome(fit, fit.bounds, fit.n_passes) for fit in fits[len(burnt) :]]
+    return [best_of([one, other]) for one, other in zip(outcomes, others, strict=True)]
+
+
+def _rivals(cells: Cells, schedule: BlockSchedule, labels: list[Labels], warm: list[BlockState]) -> list[BlockState]:
+    """States from which the main phase starts without the burn-in, where that differs in kind."""
+    if not schedule.released:
+        return []
+    return warm if schedule.temperatures else start_states(cells, schedule.main, labels, schedule.weights)
+
+
+def best_of(outcomes: list[BlockOutcome]) -> BlockOutcome:
+    """The outcome of the highest bound, the first of equals, with the passes of all."""
+    best = outcomes[int(np.argmax([outcome.bound for outcome in outcomes]))]
+    return best._replace(n_passes=sum(outcome.n_passes for outcome in outcomes))
