@@ -3,9 +3,28 @@
 from typing import Any
 
 from .base import BlockFamily, Natural
+from .bernoulli import Bernoulli
 from .gaussian import Gaussian
+from .multinomial import Multinomial
+from .negative_binomial import NegativeBinomial
+from .poisson import Poisson
 
 #: families by name
-BLOCK_FAMILIES: dict[str, Any] = {"gaussian": Gaussian}
+BLOCK_FAMILIES: dict[str, Any] = {
+    "gaussian": Gaussian,
+    "poisson": Poisson,
+    "bernoulli": Bernoulli,
+    "negative_binomial": NegativeBinomial,
+    "multinomial": Multinomial,
+}
 
-__all__ = ["BLOCK_FAMILIES", "BlockFamily", "Gaussian", "Natural"]
+__all__ = [
+    "BLOCK_FAMILIES",
+    "Bernoulli",
+    "BlockFamily",
+    "Gaussian",
+    "Multinomial",
+    "Natural",
+    "NegativeBinomial",
+    "Poisson",
+]

@@ -13,6 +13,8 @@ from ..cells.matrix import Matrix
 
 New = Literal["rows", "columns"]
 
+SMALLEST_EXPOSURE = 1e-13  # of the total: less is rounding of sums over cells that are left out, and counts as none
+
 
 class Natural(NamedTuple):
     """log f(x; phi_kl, e) = sum_c eta_ckl t_c(x) - e A_kl + h(x, e), for C channels t_c and an exposure e."""
@@ -59,7 +61,7 @@ class BlockFamily(ABC):
         """The sum of h over observed cells, nats, in the units of the data."""
 
     @abstractmethod
-    def n_parameters(self, K: int, L: int) -> int:
+    def n_parameters(self, K: int, L: int, scale: Any) -> int:
         """Free parameters of K x L blocks."""
 
     @abstractmethod
@@ -78,3 +80,8 @@ class BlockFamily(ABC):
     def collapsed(self, parameters: Any) -> Booleans | None:
         """(K, L) blocks whose dispersion is held at its floor; None if the family has none."""
         return None
+
+
+def with_exposure(exposure: Floats) -> Booleans:
+    """Which blocks (K, L) have data to estimate parameters from."""
+    return exposure > SMALLEST_EXPOSURE * exposure.sum()

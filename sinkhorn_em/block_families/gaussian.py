@@ -11,9 +11,10 @@ from scipy.sparse import csr_array, issparse
 from .._typing import Booleans, Floats
 from ..cells import Cells, Part
 from ..cells.matrix import Matrix
-from .base import BlockFamily, Natural, New
+from .base import BlockFamily, Natural, New, with_exposure
 
 VARIANCES = ("common", "column", "block")
+LARGEST_UNIT = 1e150
 FLOOR = 1e-10  # smallest variance of a block, in units of the variance of all cells
 LOG_2PI = float(np.log(2 * np.pi))
 
@@ -56,15 +57,18 @@ class Gaussian(BlockFamily):
         return replace(self, variance="common")
 
     def measure(self, X: Matrix, missing: csr_array | None) -> Units:
+        values = X.data[X.data != 0] if issparse(X) else X.reshape(-1)
+        if missing is not None and not issparse(X):
+            observed = np.ones(X.shape, bool)
+            observed[missing.nonzero()] = False
+            values = X[observed]
         n_observed = X.shape[0] * X.shape[1] - (0 if missing is None else missing.nnz)
-        values = X.data if issparse(X) else X
-        mean = float(values.sum(dtype=np.float64)) / n_observed
-        around = values - mean
-        n_zeros = n_observed if issparse(X) else -(0 if missing is None else missing.nnz)
-        if issparse(X):
-            n_zeros -= X.nnz
-        variance = (float(np.vdot(around, around)) + n_zeros * mean**2) / n_observed
-        unit = float(np.sqrt(max(variance, 0.0)))
+        mean, unit = _mean_and_deviation(values, n_observed - len(values))
+        if unit > LARGEST_UNIT or 0 < unit < 1 / LARGEST_UNIT:
+            raise ValueError(
+                f"X has standard deviation {unit:.3g}; Gaussian blocks need one between {1 / LARGEST_UNIT:g} and "
+                f"{LARGEST_UNIT:g}, whose square is a number: give X in other units"
+            )
         if not unit > abs(mean) * np.finfo(float).eps:
             unit = 1.0  # a constant matrix
         return Units(0.0 if issparse(X) else mean, unit)
@@ -72,7 +76,7 @@ class Gaussian(BlockFamily):
     def cells(self, X: Matrix, missing: csr_array | None, scale: Units, new: New | None = None) -> Cells:
         n, m = X.shape
         if issparse(X):
-            Z = csr_array((X.data / scale.unit, X.indices, X.indptr), shape=X.shape)
+            Z = csr_array((np.divide(X.data, scale.unit, dtype=np.float64), X.indices, X.indptr), shape=X.shape)
         else:
             Z = np.subtract(X, scale.shift, dtype=np.float64)
             Z /= scale.unit
@@ -91,7 +95,7 @@ class Gaussian(BlockFamily):
         return Natural(np.stack([mu / v, -0.5 / v]), 0.5 * (mu**2 / v + np.log(v) + LOG_2PI))
 
     def maximise(self, sums: Floats, exposure: Floats, cells: Cells, parameters: Parameters) -> Parameters:
-        held = exposure > 0
+        held = with_exposure(exposure)
         count = np.where(held, exposure, 1.0)
         means = np.where(held, sums[0] / count, parameters.means)
         squares = np.where(held, np.maximum(sums[1] - sums[0] * means, 0.0), 0.0)
@@ -102,13 +106,13 @@ class Gaussian(BlockFamily):
             pooled = np.maximum(squares.sum(axis=0) / np.where(total > 0, total, 1.0), FLOOR)
             variances = np.broadcast_to(np.where(total > 0, pooled, parameters.variances[0]), means.shape).copy()
         else:
-            variances = np.full(means.shape, max(squares.sum() / exposure.sum(), FLOOR))
+            variances = np.full(means.shape, max(squares.sum() / exposure[held].sum(), FLOOR))
         return Parameters(means, variances)
 
     def constant(self, cells: Cells, parameters: Parameters) -> float:
         return -cells.n_observed * float(np.log(cells.extra.unit))
 
-    def n_parameters(self, K: int, L: int) -> int:
+    def n_parameters(self, K: int, L: int, scale: Any) -> int:
         return K * L + {"common": 1, "column": L, "block": K * L}[self.variance]
 
     def describe(self, parameters: Parameters, scale: Units) -> dict[str, Any]:
@@ -122,3 +126,19 @@ class Gaussian(BlockFamily):
 
     def collapsed(self, parameters: Parameters) -> Booleans | None:
         return parameters.variances <= FLOOR
+
+
+def _mean_and_deviation(values: Floats, n_zeros: int) -> tuple[float, float]:
+    """Of the values and so many zeros; from one of them, in units of the largest deviation: exact for constants, no overflow."""
+    origin = 0.0 if n_zeros or not values.size else float(values[0])
+    with np.errstate(over="ignore"):
+        around = np.subtract(values, origin, dtype=np.float64)
+    largest = max(float(around.max(initial=0.0)), -float(around.min(initial=0.0)))
+    if largest == 0 or largest == np.inf:
+        return origin, largest
+    around /= largest
+    n = around.size + n_zeros
+    mean = float(around.sum()) / n
+    around -= mean
+    variance = (float(np.vdot(around, around)) + n_zeros * mean**2) / n
+    return origin + largest * mean, largest * float(np.sqrt(variance))

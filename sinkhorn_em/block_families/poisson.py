@@ -1,0 +1,121 @@
+"""Poisson cells: a rate for every block, per unit of exposure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_array, issparse
+from scipy.special import gammaln, xlogy
+
+from .._typing import Floats
+from ..cells import Cells, Part
+from ..cells.matrix import Matrix
+from .base import BlockFamily, Natural, New, with_exposure
+from .margins import Margins, check_counts, check_margins, exposures, measure_margins
+from .values import distinct, floating
+
+SMALLEST_RATE = 1e-12  # of the overall rate: costs at most 1e-12 nats a count, and no block forbids a cell (-inf)
+
+
+class Parameters(NamedTuple):
+    """Counts per unit of exposure."""
+
+    rates: Floats  # (K, L) gamma
+
+
+class Counts(NamedTuple):
+    """What is needed of the counts beside their sums."""
+
+    rate: float  # the overall one, of the fit
+    constant: float  # sum of x log e - log x!
+
+
+@dataclass(frozen=True)
+class Poisson(BlockFamily):
+    """X_ij ~ Poisson(e_ij gamma_kl), e_ij = a_i b_j: log f = x log gamma - e gamma + x log e - log x!.
+
+    Rates are kept above 1e-12 of the overall rate, so that an empty block forbids nothing. Values that are not whole are
+    allowed with a warning: quasi-likelihood, with x! = Gamma(x + 1).
+
+    Parameters
+    ----------
+    margins : None, "row", "column" or "both"
+        None (default): e_ij = 1, a rate is the mean count of a block. "row": a_i is the mean of row i over the mean of all
+        cells (a size factor) and b_j = 1; a rate is a mean count at average exposure. "column": likewise. "both": a and b
+        of the fit of independence, a_i = X_i. / sqrt(X..) and b_j = X_.j / sqrt(X..); a rate is relative to independence,
+        where it is 1. Exposures are found from the data once, and those of new rows by the columns of the fit, and conversely.
+    """
+
+    margins: str | None = None
+
+    def check(self) -> None:
+        check_margins("Poisson", self.margins)
+
+    def measure(self, X: Matrix, missing: csr_array | None) -> Margins:
+        check_counts("Poisson", X, warn=True)
+        return measure_margins(X, missing, self.margins)
+
+    def cells(self, X: Matrix, missing: csr_array | None, scale: Margins, new: New | None = None) -> Cells:
+        if new is not None:
+            check_counts("Poisson", X, warn=False)
+        X = floating(X)
+        a, b, left_out = exposures(X, missing, scale, self.margins, new)
+        constant = log_exposures(X, a, b) - log_factorials(X)
+        return Cells((Part(X),), a, b, left_out, Counts(scale.rate, constant))
+
+    def start(self, cells: Cells, K: int, L: int) -> Parameters:
+        return Parameters(np.full((K, L), cells.extra.rate))
+
+    def natural(self, parameters: Parameters) -> Natural:
+        return Natural(np.log(parameters.rates)[None], parameters.rates)
+
+    def maximise(self, sums: Floats, exposure: Floats, cells: Cells, parameters: Parameters) -> Parameters:
+        return Parameters(mean_rates(sums[0], exposure, SMALLEST_RATE * cells.extra.rate, parameters.rates))
+
+    def constant(self, cells: Cells, parameters: Parameters) -> float:
+        return cells.extra.constant
+
+    def n_parameters(self, K: int, L: int, scale: Any) -> int:
+        return K * L
+
+    def describe(self, parameters: Parameters, scale: Any) -> dict[str, Any]:
+        return {"rates": parameters.rates}
+
+    def points(self, cells: Cells) -> tuple[Matrix, ...]:
+        return (root_counts(cells),)
+
+
+def mean_rates(sums: Floats, exposure: Floats, smallest: float, last: Floats) -> Floats:
+    """sums / exposure (K, L), not under the smallest; the last ones in blocks without exposure."""
+    held = with_exposure(exposure)
+    return np.where(held, np.maximum(sums / np.where(held, exposure, 1.0), smallest), last)
+
+
+def log_exposures(X: Matrix, a: Floats, b: Floats) -> float:
+    """Sum of x log a_i b_j; -inf if there are counts where new data have exposure 0."""
+    return float(xlogy(X.sum(axis=1), a).sum() + xlogy(X.sum(axis=0), b).sum())
+
+
+def log_factorials(X: Matrix) -> float:
+    """Sum of log x!."""
+    values, counts = distinct(X)
+    return float(counts @ gammaln(values + 1))
+
+
+def root_counts(cells: Cells) -> Matrix:
+    """sqrt(x) / (a_i b_j)^(1/4), whose variance is about 1 / (4 sqrt(a_i b_j)); 0 where the exposure is."""
+    X = cells.parts[0].values
+    u, v = (_inverse_root(np.sqrt(e)) for e in (cells.row_exposure, cells.column_exposure))
+    if issparse(X):
+        scaled = np.sqrt(X.data) * np.repeat(u, np.diff(X.indptr)) * v[X.indices]
+        return csr_array((scaled, X.indices, X.indptr), shape=X.shape)
+    Y = np.sqrt(X)
+    Y *= u[:, None]
+    Y *= v
+    return Y
+
+
+def _inverse_root(e: Floats) -> Floats:
+    return np.divide(1.0, np.sqrt(e), out=np.zeros_like(e), where=e > 0)
