@@ -17,8 +17,10 @@ from sinkhorn_em.datasets.classical import (
 from sinkhorn_em.datasets.neuropal import load_neuropal_atlas, load_neuropal_worms, simulate_neurons, synthetic_atlas
 from sinkhorn_em.datasets.simulated import simulate_gaussian_mixture, simulate_many_to_one
 from sinkhorn_em.datasets.single_cell import load_pbmc68k
+from sinkhorn_em.datasets.spatial import fetch_dlpfc
 
 __all__ = [
+    "fetch_dlpfc",
     "load_acidity",
     "load_banknote",
     "load_chevron",
