@@ -1,4 +1,4 @@
-"""Pictures of fitted mixtures (needs matplotlib, the extra ``plot``).
+"""Pictures of fitted mixtures and co-clusterings (needs matplotlib, the extra ``plot``).
 
 Colours are those of Okabe and Ito, which people with colour vision deficiencies tell apart. Markers change
 with them and components are numbered, so that a figure survives a black-and-white printer.
@@ -12,6 +12,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .._typing import Floats, Integers
+from .blocks import plot_block_means, plot_blocks
+from .canvas import (
+    COLOURS,
+    GREY,
+    INK,
+    LINES,
+    MARKERS,
+    colour,
+    draw_trace,
+    line,
+    marker,
+    panels,
+    require_matplotlib,
+    without_frame,
+)
 from .geometry import (
     centres,
     component_covariances,
@@ -21,17 +36,32 @@ from .geometry import (
     has_counts,
     informative_features,
 )
+from .selection import plot_block_bounds, plot_icl
+from .spots import hexagonal_positions, plot_spots
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#4D4D4D")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-LINES = ("-", "--", "-.", ":")
-GREY = "#9A9A9A"
+__all__ = [
+    "COLOURS",
+    "GREY",
+    "INK",
+    "LINES",
+    "MARKERS",
+    "hexagonal_positions",
+    "panels",
+    "plot_block_bounds",
+    "plot_block_means",
+    "plot_blocks",
+    "plot_bounds",
+    "plot_icl",
+    "plot_mixture",
+    "plot_spots",
+    "require_matplotlib",
+]
+
 MIXTURE: Any = (0, (4, 1.5))  # dashes of the sum of the components
-INK = "#222222"
 JITTER = 0.25  # counts are moved at most by it in pair plots, so that equal rows do not hide each other
 BINS = (12, 60)  # fewest and most of a histogram; between them Freedman and Diaconis decide
 GRID = 400  # points of a density curve
@@ -52,24 +82,6 @@ class Drawing(NamedTuple):
     densities: Callable[[int, Floats], Floats | None]  # w_k f_k of drawn feature j at t (m,), (m, K)
     counts: bool
     names: list[str]  # (d,)
-
-
-def require_matplotlib() -> Any:
-    """``matplotlib.pyplot``, or an ImportError that says how to get it."""
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError(f"plots need matplotlib ({error}): pip install 'sinkhorn-em[plot]'") from None
-    return plt
-
-
-def panels(n_rows: int, n_columns: int, size: tuple[float, float], **options: Any) -> tuple[Figure, Any]:
-    """An empty figure of ``size`` inches, and its axes (n_rows, n_columns); ``options`` are those of ``pyplot.subplots``."""
-    plt = require_matplotlib()
-    figure, axes = plt.subplots(n_rows, n_columns, figsize=size, layout="constrained", squeeze=False, **options)
-    for ax in axes.flat:
-        ax.spines[["top", "right"]].set_visible(False)
-    return figure, axes
 
 
 def plot_mixture(
@@ -158,14 +170,12 @@ def plot_bounds(models: Mapping[str, Any]) -> Figure:
     ax = figure.add_subplot()
     for k, (name, model) in enumerate(models.items()):
         bounds = np.asarray(model.lower_bounds_, float)
-        look = {"color": _colour(k), "linestyle": LINES[k % len(LINES)], "linewidth": 1.8}
-        end = {"marker": _marker(k), "markevery": [len(bounds) - 1], "markersize": 7}
-        ax.plot(np.arange(len(bounds)), bounds, label=f"{name}: {bounds[-1]:.4f}", **look, **end)
+        draw_trace(ax, k, np.arange(len(bounds)), bounds, f"{name}: {bounds[-1]:.4f}")
     ax.set_xlabel("iteration")
     ax.set_ylabel("lower bound, nats per row")
     ax.xaxis.get_major_locator().set_params(integer=True)
     ax.legend(frameon=False, loc="lower right", title="final value", alignment="left")
-    _open(ax)
+    without_frame(ax)
     return figure
 
 
@@ -244,11 +254,11 @@ def _draw_marginal(ax: Axes, drawing: Drawing, j: int) -> None:
     if densities is not None:
         points: dict[str, Any] = {"marker": ".", "markersize": 4} if drawing.counts and len(t) < GRID / 4 else {}
         for k, density in enumerate(densities.T):
-            ax.plot(t, density, color=_colour(k), linewidth=1.3, linestyle=_line(k), **points)
+            ax.plot(t, density, color=colour(k), linewidth=1.3, linestyle=line(k), **points)
         ax.plot(t, densities.sum(axis=1), color=INK, linewidth=1.0, linestyle=MIXTURE)
     ax.set_xlim(low, high)
     ax.set_yticks([])
-    _open(ax)
+    without_frame(ax)
     ax.spines["left"].set_visible(False)
 
 
@@ -263,13 +273,13 @@ def _draw_pair(ax: Axes, drawing: Drawing, i: int, j: int) -> None:
         x, y = X[drawing.labels == k].T
         many = len(X) > 2000  # a vector graphic of so many points is slow to show
         look: dict[str, Any] = {"alpha": 0.55, "linewidths": 0} if k >= 0 else {"alpha": 0.9, "linewidths": 0.8}
-        ax.scatter(x, y, size, _colour(k), marker=_marker(k), rasterized=many, **look)
+        ax.scatter(x, y, size, colour(k), marker=marker(k), rasterized=many, **look)
     for k in np.flatnonzero(drawing.weights > 0).tolist():
         if drawing.covariances is not None:
             _draw_ellipses(ax, k, drawing.means[k][pair], drawing.covariances[k][np.ix_(pair, pair)], drawing.radii[k])
         _number(ax, k, drawing.means[k][pair])
     ax.set_ylim(*_limits(drawing.columns[:, i], drawing.counts))
-    _open(ax)
+    without_frame(ax)
 
 
 def _draw_ellipses(ax: Axes, k: int, mean: Floats, covariance: Floats, radii: Floats) -> None:
@@ -281,7 +291,7 @@ def _draw_ellipses(ax: Axes, k: int, mean: Floats, covariance: Floats, radii: Fl
         a, b = shape.half_axes
         look = {"linewidth": (1.6, 1.1)[number], "linestyle": ("-", "--")[number]}
         ax.add_patch(
-            patches.Ellipse(tuple(mean), 2 * a, 2 * b, angle=shape.angle, fill=False, edgecolor=_colour(k), **look)
+            patches.Ellipse(tuple(mean), 2 * a, 2 * b, angle=shape.angle, fill=False, edgecolor=colour(k), **look)
         )
 
 
@@ -291,7 +301,7 @@ def _number(ax: Axes, k: int, centre: Floats) -> None:
 
     halo = [withStroke(linewidth=2, foreground="white")]
     look: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": "small", "fontweight": "bold", "clip_on": True}
-    ax.text(centre[0], centre[1], str(k), color=_colour(k), path_effects=halo, **look)
+    ax.text(centre[0], centre[1], str(k), color=colour(k), path_effects=halo, **look)
 
 
 def _bins(x: Floats, counts: bool) -> Any:
@@ -331,12 +341,12 @@ def _draw_legend(figure: Figure, axes: Any, drawing: Drawing) -> None:
     K, d = drawing.means.shape
     handles = []
     for k, weight in enumerate(drawing.weights):
-        look: dict[str, Any] = {"marker": _marker(k), "linestyle": ""} if d > 1 else {"linestyle": _line(k)}
-        handles.append(Line2D([], [], color=_colour(k), label=f"{k}: {weight:.3g}", **look))
+        look: dict[str, Any] = {"marker": marker(k), "linestyle": ""} if d > 1 else {"linestyle": line(k)}
+        handles.append(Line2D([], [], color=colour(k), label=f"{k}: {weight:.3g}", **look))
     noisy = drawing.noise is not None
     if noisy or (drawing.labels < 0).any():
         label = f"noise: {drawing.noise:.3g}" if noisy else "noise"
-        handles.append(Line2D([], [], color=GREY, marker=_marker(-1), linestyle="", markersize=4, label=label))
+        handles.append(Line2D([], [], color=GREY, marker=marker(-1), linestyle="", markersize=4, label=label))
     sum_of = "mixture without noise" if noisy else "mixture"
     handles.append(Line2D([], [], color=INK, linewidth=1.0, linestyle=MIXTURE, label=sum_of))
     options: dict[str, Any] = {
@@ -350,19 +360,3 @@ def _draw_legend(figure: Figure, axes: Any, drawing: Drawing) -> None:
         axes[0, 0].legend(ncols=columns, **options)
     else:
         figure.legend(loc="upper right", bbox_to_anchor=(0.99, 0.95), ncols=columns, **options)
-
-
-def _open(ax: Axes) -> None:
-    ax.spines[["top", "right"]].set_visible(False)
-
-
-def _colour(k: int) -> str:
-    return GREY if k < 0 else COLOURS[k % len(COLOURS)]
-
-
-def _marker(k: int) -> str:
-    return "x" if k < 0 else MARKERS[(k + k // len(COLOURS)) % len(MARKERS)]
-
-
-def _line(k: int) -> str:
-    return LINES[k // len(COLOURS) % len(LINES)]
