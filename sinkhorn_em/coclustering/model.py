@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
@@ -21,9 +21,17 @@ from ..cells import Cells
 from . import checks, criterion
 from .loop import side_scores
 from .schedule import BlockOutcome, BlockSchedule, best_of, run_starts
-from .starts import Labels, draw_labels
+from .starts import Labels, Places, draw_labels, places
 
 FALL = 1e-9  # of the bound: more than its rounding
+
+
+class Problem(NamedTuple):
+    """Checked data."""
+
+    family: BlockFamily
+    scale: Any  # of the family: units, margins, categories
+    cells: Cells
 
 
 class LatentBlockModel(BiclusterMixin, BaseEstimator):
@@ -164,22 +172,33 @@ class LatentBlockModel(BiclusterMixin, BaseEstimator):
         ValueError
             A parameter, X, the mask or labels break their rule; the message names it, its value, the rule and the remedy.
         """
-        checks.check_options(self)
-        schedule = self._schedule(checks.check_family(self.family))
-        X, missing = self._validate(X, mask, reset=True)
-        checks.check_sizes(X.shape, self.n_row_clusters, self.n_column_clusters)
-        family = schedule.family
-        scale = family.measure(X, missing)
-        cells = family.cells(X, missing, scale)
-        given = self._given(row_labels, column_labels, X.shape)
-        del X
+        problem = self._problem(X, mask)
         with single_threaded_blas():
-            labels = self._labels(cells, schedule, given)
-            with tqdm(disable=not self.verbose, desc="co-clustering", unit="sweep") as bar:
-                best = best_of(run_starts(cells, schedule, labels, bar.update))
-            self._store(cells, schedule, scale, best)
+            best = self._fit(
+                problem, self._labels(problem, self._given(row_labels, column_labels, problem.cells.shape))
+            )
         self._warn(best)
         return self
+
+    def _problem(self, X: Any, mask: Any) -> Problem:
+        """Checked options and data."""
+        checks.check_options(self)
+        family = checks.check_family(self.family)
+        self._schedule(family)
+        X, missing = self._validate(X, mask, reset=True)
+        checks.check_sizes(X.shape, self.n_row_clusters, self.n_column_clusters)
+        scale = family.measure(X, missing)
+        return Problem(family, scale, family.cells(X, missing, scale))
+
+    def _fit(self, problem: Problem, labels: list[Labels]) -> BlockOutcome:
+        """The best of the fits from ``labels``, whose attributes are stored."""
+        best = best_of(self._outcomes(problem, labels))
+        self._store(problem, best)
+        return best
+
+    def _outcomes(self, problem: Problem, labels: list[Labels]) -> list[BlockOutcome]:
+        with tqdm(disable=not self.verbose, desc="co-clustering", unit="sweep") as bar:
+            return run_starts(problem.cells, self._schedule(problem.family), labels, bar.update)
 
     def _schedule(self, family: BlockFamily) -> BlockSchedule:
         row_weights, rows_learned = checks.check_weights("row_weights", self.row_weights, self.n_row_clusters)
@@ -225,22 +244,23 @@ class LatentBlockModel(BiclusterMixin, BaseEstimator):
             None if column_labels is None else checks.check_labels("column_labels", column_labels, shape[1], L),
         )
 
-    def _labels(self, cells: Cells, schedule: BlockSchedule, given: tuple[Integers | None, ...]) -> list[Labels]:
+    def _labels(self, problem: Problem, given: tuple[Integers | None, ...], at: Places | None = None) -> list[Labels]:
         """The starts; what is drawn is matched to prescribed weights by size."""
         z, w = given
         if z is not None and w is not None:
             return [(z, w)]
         sizes = (self.n_row_clusters, self.n_column_clusters)
-        rng = check_random_state(self.random_state)
-        drawn = draw_labels(cells, schedule.family, sizes, self.init, self.n_init, rng)
-        rows, columns = schedule.weights
+        at = places(problem.cells, problem.family, max(sizes), self.init) if at is None else at
+        drawn = draw_labels(at, sizes, self.init, self.n_init, check_random_state(self.random_state))
+        rows, columns = self._schedule(problem.family).weights
         return [
             (_by_size(one[0], rows) if z is None else z, _by_size(one[1], columns) if w is None else w) for one in drawn
         ]
 
-    def _store(self, cells: Cells, schedule: BlockSchedule, scale: Any, best: BlockOutcome) -> None:
+    def _store(self, problem: Problem, best: BlockOutcome) -> None:
         """Fitted attributes."""
-        state, family = best.fit.state, schedule.family
+        family, scale, cells = problem
+        state = best.fit.state
         self._family, self._parameters, self._scale = family, state.parameters, scale
         self.row_responsibilities_, self.column_responsibilities_ = (
             state.rows.responsibilities,
@@ -261,7 +281,8 @@ class LatentBlockModel(BiclusterMixin, BaseEstimator):
         self.converged_ = best.fit.converged
         self.marginal_errors_ = (state.rows.marginal_error, state.columns.marginal_error)
         labels = self.row_labels_, self.column_labels_
-        self._icl = criterion.icl(cells, family, state, labels, schedule.learned, scale)
+        learned = self._schedule(family).learned
+        self._icl = criterion.icl(cells, family, state, labels, learned, scale)
 
     def _posterior_labels(self, cells: Cells, rows: bool) -> Integers:
         """Most probable cluster of every row, or column, at the weights and the responsibilities of the other side."""

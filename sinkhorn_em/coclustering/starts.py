@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array, diags_array, hstack, issparse, vstack
@@ -19,26 +19,34 @@ KMEANS_RUNS = 3
 Labels = tuple[Integers, Integers]
 
 
-def draw_labels(
-    cells: Cells,
-    family: BlockFamily,
-    sizes: tuple[int, int],
-    method: str,
-    n_starts: int,
-    rng: np.random.RandomState,
-) -> list[Labels]:
-    """``n_starts`` pairs of labels of rows (n,) and columns (m,).
+class Places(NamedTuple):
+    """Where rows and columns lie when starts are drawn."""
 
-    "random": every row goes to the nearest of K rows drawn at random, every column to the nearest of L. "k-means++": the same in
-    the plane of the leading singular vectors, prototypes far apart. "k-means": Lloyd's iterations there. "spectral": k-means on
-    the directions of singular vectors, the matrix scaled by its row and column sums first if it has no negative entry.
+    rows: Any  # (n, p)
+    columns: Any  # (m, q)
+
+
+def places(cells: Cells, family: BlockFamily, n_clusters: int, method: str) -> Places:
+    """Rows and columns as points, for starts of at most ``n_clusters`` clusters on a side.
+
+    "random": as they are. "k-means++", "k-means": the leading singular vectors times their values. "spectral": the directions of
+    the leading singular vectors, the matrix scaled by its row and column sums first if it has no negative entry.
     """
     points = family.points(cells)
     if method == "random":
-        sides: tuple[Any, Any] = (_beside(points), _beside(tuple(part.T for part in points)))
-    else:
-        sides = _coordinates(points, max(sizes), normalised=method == "spectral")
-    return [(_draw(sides[0], sizes[0], method, rng), _draw(sides[1], sizes[1], method, rng)) for _ in range(n_starts)]
+        return Places(_beside(points), _beside(tuple(part.T for part in points)))
+    return Places(*_coordinates(points, n_clusters, normalised=method == "spectral"))
+
+
+def draw_labels(
+    at: Places, sizes: tuple[int, int], method: str, n_starts: int, rng: np.random.RandomState
+) -> list[Labels]:
+    """``n_starts`` pairs of labels of rows (n,) and columns (m,).
+
+    "random": every row goes to the nearest of K rows drawn at random, every column to the nearest of L; "k-means++": of prototypes
+    that are far apart. "k-means", "spectral": k-means.
+    """
+    return [(_draw(at.rows, sizes[0], method, rng), _draw(at.columns, sizes[1], method, rng)) for _ in range(n_starts)]
 
 
 def _beside(parts: tuple[Any, ...]) -> Any:

@@ -1,0 +1,270 @@
+"""How many row and column clusters? The integrated completed likelihood over a grid, or along splits and merges."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from tqdm import tqdm
+
+from .._compiled import single_threaded_blas
+from .._parameters import check_integer
+from .._typing import Floats, Integers
+from .model import LatentBlockModel, Problem
+from .starts import Labels, places
+
+TRIAL_SWEEPS = 5  # of every way to split a cluster, before the best one is fitted to the end
+MOVES = ("split rows", "split columns", "merge rows", "merge columns")
+
+
+class BlockSearch(NamedTuple):
+    """The best numbers of clusters, and all that were tried."""
+
+    #: fitted with the numbers of the lowest criterion
+    model: LatentBlockModel
+    #: one row for each fit: n_row_clusters, n_column_clusters, icl (lower is better), bound (nats), n_iter, converged; a search by
+    #: moves adds step, move and accepted
+    table: pd.DataFrame
+
+
+def search_grid(
+    model: LatentBlockModel,
+    X: Any,
+    n_row_clusters: Iterable[int],
+    n_column_clusters: Iterable[int],
+    *,
+    mask: Any = None,
+    progress: bool = False,
+) -> BlockSearch:
+    """Fit every pair of numbers of clusters, and keep the one of the lowest `LatentBlockModel.icl`.
+
+    Parameters
+    ----------
+    model : LatentBlockModel
+        The options of every fit; its own numbers of clusters do not matter. It is not fitted itself.
+    X : array, DataFrame or sparse matrix (n, m)
+    n_row_clusters, n_column_clusters : iterable of int
+        Numbers to try.
+    mask : boolean array (n, m), optional
+        True where a cell is left out.
+    progress : bool
+        A progress bar.
+
+    Returns
+    -------
+    BlockSearch
+
+    Raises
+    ------
+    ValueError
+        As `LatentBlockModel.fit`; or a number is no positive integer, or there is none; or weights are prescribed one by one.
+    """
+    rows, columns = list(n_row_clusters), list(n_column_clusters)
+    _check(model, rows, columns)
+    problem, base = _problem(model, X, mask, (max(rows), max(columns)))
+    fits, records = [], []
+    with single_threaded_blas(), tqdm(total=len(rows) * len(columns), disable=not progress, desc="ICL grid") as bar:
+        at = places(problem.cells, problem.family, max(rows + columns), model.init)
+        for K in rows:
+            for L in columns:
+                candidate = _candidate(base, K, L)
+                candidate._fit(problem, candidate._labels(problem, (None, None), at))
+                fits.append(candidate)
+                records.append(_record(candidate))
+                bar.update()
+    table = pd.DataFrame(records)
+    return _finished(fits[int(table["icl"].argmin())], table)
+
+
+def search_moves(
+    model: LatentBlockModel,
+    X: Any,
+    *,
+    start: tuple[int, int] = (2, 2),
+    largest: tuple[int, int] = (20, 20),
+    mask: Any = None,
+    progress: bool = False,
+) -> BlockSearch:
+    """From ``start``, split or merge the row or column clusters that lower `LatentBlockModel.icl` most, until none does.
+
+    A cluster is split in two by k-means on the means of its rows (columns) over the clusters of the other side. All ways to split
+    run for 5 sweeps side by side, and the best of them to the end; all pairs are merged without a sweep, and the best of
+    them is fitted to the end. Of the (at most) four candidates the one of the lowest criterion is the next model.
+
+    Parameters
+    ----------
+    model : LatentBlockModel
+        The options of every fit; its own numbers of clusters do not matter, nor does ``n_init`` after the first fit. It is not
+        fitted itself.
+    X : array, DataFrame or sparse matrix (n, m)
+    start : (int, int)
+        Numbers of row and column clusters to begin with. One of either would hide blocks that differ in pairs only, as on a
+        chessboard.
+    largest : (int, int)
+        No more clusters than these.
+    mask : boolean array (n, m), optional
+        True where a cell is left out.
+    progress : bool
+        A progress bar.
+
+    Returns
+    -------
+    BlockSearch
+        The table has a row for each candidate: step (0 is the start), move ("start", "split rows", ...) and accepted.
+
+    Raises
+    ------
+    ValueError
+        As `search_grid`; or ``start`` is beyond ``largest``.
+    """
+    _check(model, [start[0], largest[0]], [start[1], largest[1]])
+    if start[0] > largest[0] or start[1] > largest[1]:
+        raise ValueError(
+            f"start is {start} and largest {largest}; no number may begin beyond its largest: raise largest"
+        )
+    problem, base = _problem(model, X, mask, start)
+    n, m = problem.cells.shape
+    bounds = (min(largest[0], n), min(largest[1], m))
+    with single_threaded_blas(), tqdm(disable=not progress, desc="splits and merges", unit="step") as bar:
+        best = _candidate(base, *start)
+        best._fit(problem, best._labels(problem, (None, None)))
+        records = [{"step": 0, "move": "start", "accepted": True, **_record(best)}]
+        for step in range(1, sum(bounds) * 2 + 1):
+            candidates = _neighbours(base, problem, best, bounds)
+            winner = min(candidates, key=lambda move: candidates[move].icl(), default=None)
+            improves = winner is not None and candidates[winner].icl() < best.icl()
+            for move, candidate in candidates.items():
+                accepted = improves and move == winner
+                records.append({"step": step, "move": move, "accepted": accepted, **_record(candidate)})
+            bar.update()
+            if winner is None or not improves:
+                break
+            best = candidates[winner]
+            bar.set_postfix_str(f"{best.n_row_clusters} x {best.n_column_clusters}, ICL {best.icl():.1f}")
+    return _finished(best, pd.DataFrame(records))
+
+
+def _neighbours(
+    base: LatentBlockModel, problem: Problem, model: LatentBlockModel, largest: tuple[int, int]
+) -> dict[str, LatentBlockModel]:
+    """The best fit of every move that is possible, by its name."""
+    K, L = model.n_row_clusters, model.n_column_clusters
+    z, w = model.row_labels_, model.column_labels_
+    rows, columns = _profiles(problem, model)
+    proposals: dict[str, tuple[tuple[int, int], list[Labels]]] = {
+        "split rows": ((K + 1, L), [(a, w) for a in _splits(z, K, rows)] if largest[0] > K else []),
+        "split columns": ((K, L + 1), [(z, b) for b in _splits(w, L, columns)] if largest[1] > L else []),
+        "merge rows": ((K - 1, L), [(a, w) for a in _merges(z, K)]),
+        "merge columns": ((K, L - 1), [(z, b) for b in _merges(w, L)]),
+    }
+    fits = {}
+    for move, (sizes, labels) in proposals.items():
+        if labels:
+            candidate = _candidate(base, *sizes)
+            chosen = _most_promising(candidate, problem, labels, sweeps=TRIAL_SWEEPS if move.startswith("split") else 1)
+            candidate._fit(problem, [chosen])
+            fits[move] = candidate
+    return fits
+
+
+def _most_promising(candidate: LatentBlockModel, problem: Problem, labels: list[Labels], sweeps: int) -> Labels:
+    """The labels of the highest bound after some sweeps."""
+    if len(labels) == 1:
+        return labels[0]
+    trial = clone(candidate).set_params(max_iter=sweeps, tol=0.0)
+    outcomes = trial._outcomes(problem, labels)
+    return labels[int(np.argmax([outcome.bound for outcome in outcomes]))]
+
+
+def _profiles(problem: Problem, model: LatentBlockModel) -> tuple[Floats, Floats]:
+    """Means of every row over the column clusters (n, C L), and of every column over the row clusters (m, C K)."""
+    return (
+        _means(problem.cells.over_columns(model.column_responsibilities_)),
+        _means(problem.cells.over_rows(model.row_responsibilities_)),
+    )
+
+
+def _means(sums: Floats) -> Floats:
+    exposure = sums[-1]
+    means = np.divide(sums[:-1], exposure, out=np.zeros_like(sums[:-1]), where=exposure > 0)
+    return np.hstack(list(means))
+
+
+def _splits(labels: Integers, K: int, profiles: Floats) -> list[Integers]:
+    """Every cluster of two distinct rows or more cut in two by k-means; the new half has label K."""
+    from sklearn.cluster import KMeans  # here: it would slow `import sinkhorn_em`
+
+    found = []
+    for k in range(K):
+        (members,) = np.nonzero(labels == k)
+        if len(members) < 2 or (profiles[members] == profiles[members[0]]).all():
+            continue
+        halves = KMeans(2, n_init=1, random_state=0).fit(profiles[members]).labels_
+        split = labels.copy()
+        split[members[halves == 1]] = K
+        found.append(split)
+    return found
+
+
+def _merges(labels: Integers, K: int) -> list[Integers]:
+    """Every pair of clusters made one, numbered 0..K-2."""
+    found = []
+    for k in range(1, K):
+        for j in range(k):
+            merged = np.where(labels == k, j, labels)
+            found.append(np.where(merged > k, merged - 1, merged))
+    return found
+
+
+def _check(model: LatentBlockModel, rows: list[int], columns: list[int]) -> None:
+    for name, numbers in (("n_row_clusters", rows), ("n_column_clusters", columns)):
+        if not numbers:
+            raise ValueError(f"{name} is empty; it must have at least one number of clusters to try")
+        for number in numbers:
+            check_integer(name, number, 1)
+    for name in ("row_weights", "column_weights"):
+        if not isinstance(getattr(model, name), str):
+            raise ValueError(
+                f"{name} of model is an array, for one number of clusters; it must be 'learned' or 'uniform' where numbers vary"
+            )
+
+
+def _problem(model: LatentBlockModel, X: Any, mask: Any, sizes: tuple[int, int]) -> tuple[Problem, LatentBlockModel]:
+    """The checked data, which all fits share, and an estimator that knows their features."""
+    base = clone(model).set_params(n_row_clusters=sizes[0], n_column_clusters=sizes[1])
+    return base._problem(X, mask), base
+
+
+def _candidate(base: LatentBlockModel, K: int, L: int) -> LatentBlockModel:
+    candidate = clone(base).set_params(n_row_clusters=K, n_column_clusters=L, verbose=0)
+    for name in ("n_features_in_", "feature_names_in_"):
+        if hasattr(base, name):
+            setattr(candidate, name, getattr(base, name))
+    return candidate
+
+
+def _record(model: LatentBlockModel) -> dict[str, Any]:
+    return {
+        "n_row_clusters": model.n_row_clusters,
+        "n_column_clusters": model.n_column_clusters,
+        "icl": model.icl(),
+        "bound": model.bound_,
+        "n_iter": model.n_iter_,
+        "converged": model.converged_,
+    }
+
+
+def _finished(model: LatentBlockModel, table: pd.DataFrame) -> BlockSearch:
+    if not table["converged"].all():
+        warnings.warn(
+            f"{int((~table['converged']).sum())} of {len(table)} fits did not converge in max_iter = {model.max_iter} sweeps: "
+            "raise max_iter or tol",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    return BlockSearch(model, table)
