@@ -101,20 +101,23 @@ def split_missing(X: Any, mask: Any) -> tuple[Any, csr_array | None]:
 
 
 def _split_sparse(X: csr_array, left_out: Any) -> tuple[csr_array, csr_array | None]:
-    missing = csr_array((np.isnan(X.data).astype(float), X.indices, X.indptr), shape=X.shape)
+    """New matrices: the arrays of X are the caller's."""
+    unknown = np.isnan(X.data)
+    if left_out is None and not unknown.any():
+        return X, None
+    missing = csr_array((unknown.astype(float), X.indices, X.indptr), shape=X.shape, copy=True)
+    missing.eliminate_zeros()
     if left_out is not None:
         missing = csr_array(missing + csr_array(left_out).astype(float))
-    missing.eliminate_zeros()
-    if not missing.nnz:
-        return X, None
+        missing.eliminate_zeros()
     missing.data[:] = 1.0
     if missing.nnz == X.shape[0] * X.shape[1]:
         raise ValueError("every cell of X is missing; at least one must be observed")
-    X = csr_array((np.where(np.isnan(X.data), 0.0, X.data), X.indices, X.indptr), shape=X.shape)
-    X = csr_array(X - X.multiply(missing))
-    X.eliminate_zeros()
-    X.sort_indices()
-    return X, missing
+    known = csr_array((np.where(unknown, 0.0, X.data), X.indices, X.indptr), shape=X.shape, copy=True)
+    known = csr_array(known - known.multiply(missing))
+    known.eliminate_zeros()
+    known.sort_indices()
+    return known, missing if missing.nnz else None
 
 
 def _check_mask(mask: Any, shape: tuple[int, int]) -> Any:

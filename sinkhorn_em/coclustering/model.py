@@ -232,7 +232,9 @@ class LatentBlockModel(BiclusterMixin, BaseEstimator):
         )
         if issparse(X):
             X = csr_array(X)
-            X.sum_duplicates()
+            if not X.has_canonical_format:
+                X = X.copy()  # its arrays are the caller's
+                X.sum_duplicates()
         checks.check_range(X)
         return checks.split_missing(X, mask)
 
