@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NAMED = 60  # more names than these cannot be read along an axis
+FAINT = 0.05  # share of the colour scale below which bars of means are left short: standardised columns are no news
 TAILS = (1, 99)  # percentiles of the pixels between which colours change
 LETTER, LINE = 0.016, 0.035  # width and height of a letter of a label, as shares of the axis
-NARROWEST = 0.07  # a block is drawn at least this wide, so that its number can be read
+NARROWEST = 0.09  # a block is drawn at least this wide, so that its number can be read
 
 
 def plot_blocks(
@@ -76,8 +77,8 @@ def plot_blocks(
     figure, axes = panels(2, 2, (8.2, 6.8), width_ratios=(6, 1), height_ratios=(1, 6), sharex="col", sharey="row")
     _draw_pixels(axes[1, 0], pixel_means(matrix, rows, columns, transform), rows, columns)
     _draw_colour_bar(figure, axes, "mean cell" if transform is None else f"mean of {_name(transform)} of a cell")
-    _draw_margin(axes[1, 1], rows, upright=False)
-    _draw_margin(axes[0, 0], columns, upright=True)
+    _draw_margin(axes[1, 1], rows, upright=False, span=np.ptp(axes[1, 0].images[0].get_clim()))
+    _draw_margin(axes[0, 0], columns, upright=True, span=np.ptp(axes[1, 0].images[0].get_clim()))
     axes[0, 1].axis("off")
     axes[0, 1].text(0.1, 0.02, "cluster\n(size)", fontsize="small", transform=axes[0, 1].transAxes)
     _draw_names(axes[1, 0].yaxis, rows, names[0], "row")
@@ -88,8 +89,9 @@ def plot_blocks(
 def plot_block_means(model: Any, parameter: str | None = None) -> Figure:
     """Draw a parameter of every block of a co-clustering as a heat map (K, L) with numbers.
 
-    Clusters are in the order of ``plot_blocks``, labelled by their numbers and, in brackets, sizes. Heights and widths are
-    proportional to the sizes, except that a narrow block is widened so that its number can be read.
+    Clusters are in the order of ``plot_blocks``, labelled by their numbers and, in brackets, sizes; empty ones are left
+    out. Heights and widths are proportional to the sizes, except that a narrow block is widened so that its number can be
+    read. Numbers have three digits; where some are negative, the decimals of the largest.
 
     Parameters
     ----------
@@ -172,15 +174,15 @@ def _flat(values: Floats) -> Floats:
     return values if values.ndim == 2 else values @ np.arange(values.shape[2])
 
 
-def _look(values: Floats, missing: str = GREY) -> dict[str, Any]:
-    """Colour map and limits for the finite values: symmetric about zero where it lies between."""
+def _look(values: Floats, tails: tuple[int, int]) -> dict[str, Any]:
+    """Colour map and limits, percentiles of the finite values: symmetric about zero where it lies between."""
     seen = values[~np.isnan(values)]
-    low, high = np.percentile(seen, TAILS) if len(seen) else (0.0, 1.0)
+    low, high = np.percentile(seen, tails) if len(seen) else (0.0, 1.0)
     if low == high:
         low, high = (seen.min(), seen.max()) if np.ptp(seen) > 0 else (low - 0.5, high + 0.5)
     both = low < 0 < high
     high = max(-low, high) if both else high
-    colours = require_matplotlib().get_cmap("RdBu_r" if both else "OrRd").with_extremes(bad=missing)
+    colours = require_matplotlib().get_cmap("RdBu_r" if both else "OrRd").with_extremes(bad=GREY)
     return {"cmap": colours, "vmin": -high if both else low, "vmax": high}
 
 
@@ -200,7 +202,7 @@ def _draw_colour_bar(figure: Figure, axes: Any, label: str) -> None:
 
 def _draw_pixels(ax: Axes, pixels: Floats, rows: Side, columns: Side) -> None:
     """The matrix, the first row at the top, and the borders of its blocks."""
-    ax.pcolorfast(columns.edges, rows.edges, np.ma.masked_invalid(pixels), **_look(pixels))
+    ax.pcolorfast(columns.edges, rows.edges, np.ma.masked_invalid(pixels), **_look(pixels, TAILS))
     for border in rows.borders[1:-1]:
         ax.axhline(border, color=INK, linewidth=0.9)
     for border in columns.borders[1:-1]:
@@ -210,7 +212,7 @@ def _draw_pixels(ax: Axes, pixels: Floats, rows: Side, columns: Side) -> None:
     ax.spines[:].set_visible(True)
 
 
-def _draw_margin(ax: Axes, side: Side, upright: bool) -> None:
+def _draw_margin(ax: Axes, side: Side, upright: bool, span: float) -> None:
     """Means of columns (upright bars) or rows, and beyond them the numbers of the clusters and their sizes."""
     means = side.pixel_means
     orientation: Any = "vertical" if upright else "horizontal"
@@ -221,6 +223,8 @@ def _draw_margin(ax: Axes, side: Side, upright: bool) -> None:
         colour = MORE_COLOURS[side.clusters[c] % len(MORE_COLOURS)]
         ax.stairs(means[first:last], side.edges[first : last + 1], orientation=orientation, fill=True, color=colour)
         _draw_label(ax, name, ends, colour, upright)
+    if np.abs(means).max(initial=0, where=~np.isnan(means)) < FAINT * span:
+        (ax.set_ylim if upright else ax.set_xlim)(-FAINT * span, FAINT * span)
     (ax.set_ylabel if upright else ax.set_xlabel)("mean", fontsize="small")
     ax.tick_params(labelsize="x-small", labelbottom=not upright, labelleft=upright)
     ax.tick_params(axis="x" if upright else "y", length=0)
@@ -259,16 +263,19 @@ def _draw_names(axis: Any, side: Side, names: list[str] | None, kind: str) -> No
 def _draw_means(ax: Axes, layer: Floats, everything: Floats, order: Any, sizes: Any) -> Any:
     """One heat map with numbers, and the names of the clusters."""
     edges = [_widths(s[o]) for s, o in zip(sizes, order, strict=True)]
-    look = _look(everything)
+    look = _look(everything, (0, 100))
     image = ax.pcolormesh(edges[1], edges[0], layer, edgecolors="white", linewidth=1.5, **look)
     middles = [(e[1:] + e[:-1]) / 2 for e in edges]
-    for i, y in enumerate(middles[0]):
-        for j, x in enumerate(middles[1]):
-            r, g, b, _ = image.to_rgba(layer[i, j])
-            dark = 0.3 * r + 0.59 * g + 0.11 * b < 0.5  # luminance
-            ax.text(
-                x, y, f"{layer[i, j]:.3g}", ha="center", va="center", color="white" if dark else INK, fontsize="small"
-            )
+    signed, largest = np.nanmin(everything) < 0, max(float(np.nanmax(np.abs(everything))), 1e-300)
+    decimals = max(
+        0, 2 - int(np.floor(np.log10(largest)))
+    )  # three digits of the largest: small negative ones are short
+    for i, j in np.ndindex(*layer.shape):
+        value = layer[i, j]
+        number = f"{np.round(value, decimals) + 0.0:.{decimals}f}" if signed else f"{value:.3g}"  # + 0: no minus zero
+        dark = np.dot(image.to_rgba(value)[:3], (0.3, 0.59, 0.11)) < 0.5  # luminance
+        place: dict[str, Any] = {"ha": "center", "va": "center", "color": "white" if dark else INK}
+        ax.text(float(middles[1][j]), float(middles[0][i]), number, fontsize="small", **place)
     ax.set_xticks(middles[1], [f"{l}\n({sizes[1][l]})" for l in order[1]], fontsize="small")
     ax.set_yticks(middles[0], [f"{k} ({sizes[0][k]})" for k in order[0]], fontsize="small")
     ax.tick_params(length=0)

@@ -38,7 +38,7 @@ def plot_block_bounds(models: Mapping[str, Any]) -> Figure:
     """
     if not models:
         raise ValueError("models is empty; it must map at least one name to a fitted model")
-    figure, axes = panels(1, 1, (6.4, 4.2))
+    figure, axes = panels(1, 1, (7.6, 4.2))
     ax = axes[0, 0]
     traces = {name: np.asarray(model.bounds_, float) for name, model in models.items()}
     ends = [sweeps[-1, -1] for sweeps in traces.values()]
@@ -58,7 +58,8 @@ def plot_block_bounds(models: Mapping[str, Any]) -> Figure:
     ax.xaxis.set_minor_locator(ticker.NullLocator())
     ax.set_xlabel("sweep: rows, parameters, columns, parameters, weights")
     ax.set_ylabel("bound, nats")
-    ax.legend(frameon=False, loc="lower right", title="final value", alignment="left")
+    ax.ticklabel_format(axis="y", style="plain", useOffset=False)
+    ax.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5), title="final value", alignment="left")
     return figure
 
 

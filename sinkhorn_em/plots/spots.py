@@ -44,8 +44,8 @@ def plot_spots(
     """Draw spots coloured by cluster and, where it is given, by known label beside it.
 
     A cluster has the colour of the label that it matches best, one to one (``metrics.matched_labels``), and further
-    clusters have colours of their own (there are 13; then they come again). Spots without a label, or of a negative number, are pale grey in their map. The
-    title says the adjusted Rand index, over the spots that have a label and a cluster.
+    clusters have colours of their own; beyond 13, colours come again. Spots without a label, or of a negative number,
+    are pale grey in their map. The title says the adjusted Rand index, over the spots that have a label and a cluster.
 
     Parameters
     ----------

@@ -285,7 +285,19 @@ def test_every_block_has_its_number_and_bands_follow_the_sizes():
 
 def test_a_block_of_one_row_in_ten_thousand_can_still_be_read():
     ax = plot_block_means(fit([0] * 9999 + [1], [0, 1], rates=np.ones((2, 2)))).axes[0]
-    assert np.diff(ax.collections[0].get_coordinates()[:, 0, 1]).min() >= 0.07 - 1e-12
+    assert np.diff(ax.collections[0].get_coordinates()[:, 0, 1]).min() >= 0.09 - 1e-12
+
+
+def test_signed_numbers_have_the_decimals_of_the_largest():
+    ax = plot_block_means(fit([0, 1], [0, 1], means=np.array([[12.345, -0.04321], [-0.1234, 3.0]]))).axes[0]
+    assert sorted(text.get_text() for text in ax.texts) == ["-0.1", "0.0", "12.3", "3.0"]
+
+
+def test_standardised_columns_have_no_bars_of_rounding_errors():
+    model, X = problem()
+    Z = (X - X.mean(axis=0)) / X.std(axis=0)
+    figure = plot_blocks(model, Z)
+    assert figure.axes[COLUMNS].get_ylim()[1] == 0.05 * np.ptp(image(figure).get_clim())
 
 
 def test_another_parameter_is_drawn_by_name_in_the_same_order():
