@@ -85,9 +85,9 @@ def fetch_dlpfc(
 
     Notes
     -----
-    A file of 500 genes, dlpfc151510_500g.npz, is in use for benchmarks. How its genes were chosen is not documented. By its size it
-    is the data set dlpfc151510 of the R package DR.SC (Liu et al. 2022), which does not say either. With ``n_genes=500`` other
-    files give other genes.
+    A file of 500 genes, dlpfc151510_500g.npz, is in use for benchmarks. How its genes were chosen is unknown; it has the size of
+    the data set dlpfc151510 of the R package DR.SC (Liu et al. 2022), whose manual does not say either. With ``n_genes=500``
+    the other files give other genes.
 
     References
     ----------
