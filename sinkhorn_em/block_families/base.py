@@ -72,6 +72,10 @@ class BlockFamily(ABC):
     def points(self, cells: Cells) -> tuple[Matrix, ...]:
         """Matrices (n, m) with about equal variance in all cells, whose rows and columns may be compared by distance (starts)."""
 
+    def centre(self, cells: Cells) -> tuple[Floats, Floats] | None:
+        """u (n,), v (m,): the points are compared after u v' is subtracted (it would make them dense); None: as they are."""
+        return None
+
     @property
     def pooled(self) -> BlockFamily:
         """The same family with dispersions in common, for the burn-in."""

@@ -37,8 +37,8 @@ class Units(NamedTuple):
 class Gaussian(BlockFamily):
     """X_ij ~ N(mu_kl, sigma^2), sigma^2 the same for all blocks, for a column cluster, or for none.
 
-    Cells are centred and scaled to variance 1 for the fit, which so does not depend on units; sparse ones are scaled only.
-    Variances are kept above 1e-10 of the variance of all cells.
+    Cells are centred and scaled to variance 1 for the fit, which so does not depend on units; sparse ones are scaled only (give
+    dense ones if their mean is beyond 1e5 standard deviations). Variances are kept above 1e-10 of the variance of all cells.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class Gaussian(BlockFamily):
                 f"{LARGEST_UNIT:g}, whose square is a number: give X in other units"
             )
         if not unit > abs(mean) * np.finfo(float).eps:
-            unit = 1.0  # a constant matrix
+            unit = abs(mean) if 1 / LARGEST_UNIT < abs(mean) < LARGEST_UNIT else 1.0  # a constant matrix
         return Units(0.0 if issparse(X) else mean, unit)
 
     def cells(self, X: Matrix, missing: csr_array | None, scale: Units, new: New | None = None) -> Cells:

@@ -78,7 +78,7 @@ def measure_margins(X: Matrix, missing: csr_array | None, margins: str | None) -
         else:
             b = _per(columns, a, None if missing is None else missing.T) / mean
     exposure = a.sum() * b.sum() - (0.0 if missing is None else float(a @ (missing @ b)))
-    return Margins(a, b, mean, total / exposure if total else 1.0)
+    return Margins(a, b, mean, float(total / exposure) if total else 1.0)
 
 
 def exposures(X: Matrix, missing: csr_array | None, scale: Margins, margins: str | None, new: New | None) -> Any:

@@ -15,7 +15,7 @@ from ..cells.matrix import Matrix
 from .base import BlockFamily, Natural, New
 from .dispersion import LARGEST, SMALLEST, best_dispersion, profile
 from .margins import Margins, check_counts, check_margins, exposures, measure_margins
-from .poisson import SMALLEST_RATE, log_factorials, mean_rates, root_counts
+from .poisson import SMALLEST_RATE, count_centre, count_points, log_factorials, mean_rates
 from .rising import Nonzeros, log_rising
 from .values import distinct, floating
 
@@ -108,7 +108,10 @@ class NegativeBinomial(BlockFamily):
         return {"rates": parameters.rates, "dispersion": parameters.dispersion}
 
     def points(self, cells: Cells) -> tuple[Matrix, ...]:
-        return (root_counts(cells),)
+        return (count_points(cells, self.margins),)
+
+    def centre(self, cells: Cells) -> tuple[Floats, Floats] | None:
+        return count_centre(cells, self.margins)
 
 
 def _histogram(X: Matrix) -> Nonzeros:

@@ -14,7 +14,7 @@ from ..cells import Cells, Part
 from ..cells.matrix import Matrix
 from .base import BlockFamily, Natural, New, with_exposure
 from .margins import Margins, check_counts, check_margins, exposures, measure_margins
-from .values import distinct, floating
+from .values import distinct, floating, mapped
 
 SMALLEST_RATE = 1e-12  # of the overall rate: costs at most 1e-12 nats a count, and no block forbids a cell (-inf)
 
@@ -84,7 +84,10 @@ class Poisson(BlockFamily):
         return {"rates": parameters.rates}
 
     def points(self, cells: Cells) -> tuple[Matrix, ...]:
-        return (root_counts(cells),)
+        return (count_points(cells, self.margins),)
+
+    def centre(self, cells: Cells) -> tuple[Floats, Floats] | None:
+        return count_centre(cells, self.margins)
 
 
 def mean_rates(sums: Floats, exposure: Floats, smallest: float, last: Floats) -> Floats:
@@ -104,18 +107,35 @@ def log_factorials(X: Matrix) -> float:
     return float(counts @ gammaln(values + 1))
 
 
-def root_counts(cells: Cells) -> Matrix:
-    """sqrt(x) / (a_i b_j)^(1/4), whose variance is about 1 / (4 sqrt(a_i b_j)); 0 where the exposure is."""
-    X = cells.parts[0].values
-    u, v = (_inverse_root(np.sqrt(e)) for e in (cells.row_exposure, cells.column_exposure))
+def count_points(cells: Cells, margins: str | None) -> Matrix:
+    """With both margins x / sqrt(e), and sqrt(e) at cells left out: less `count_centre` the residuals of independence, in units
+    of their standard deviation. Else sqrt(x / e), of variance about 1 / (4 e). 0 where the exposure is.
+    """
+    X, a, b = cells.parts[0].values, cells.row_exposure, cells.column_exposure
+    if margins is None:
+        return mapped(X, np.sqrt)
+    if margins != "both":
+        return mapped(_times(X, _inverse(a), _inverse(b)), np.sqrt)
+    Y = _times(X, _inverse(np.sqrt(a)), _inverse(np.sqrt(b)))
+    if cells.missing is None:
+        return Y
+    expected = csr_array(mapped(cells.missing, np.sqrt))
+    return csr_array(Y + expected) if issparse(Y) else np.asarray(Y + expected)
+
+
+def count_centre(cells: Cells, margins: str | None) -> tuple[Floats, Floats] | None:
+    """sqrt(e) = sqrt(a) sqrt(b)' with both margins."""
+    return (np.sqrt(cells.row_exposure), np.sqrt(cells.column_exposure)) if margins == "both" else None
+
+
+def _times(X: Matrix, u: Floats, v: Floats) -> Matrix:
+    """X_ij u_i v_j."""
     if issparse(X):
-        scaled = np.sqrt(X.data) * np.repeat(u, np.diff(X.indptr)) * v[X.indices]
-        return csr_array((scaled, X.indices, X.indptr), shape=X.shape)
-    Y = np.sqrt(X)
-    Y *= u[:, None]
+        return csr_array((X.data * np.repeat(u, np.diff(X.indptr)) * v[X.indices], X.indices, X.indptr), shape=X.shape)
+    Y = X * u[:, None]
     Y *= v
     return Y
 
 
-def _inverse_root(e: Floats) -> Floats:
-    return np.divide(1.0, np.sqrt(e), out=np.zeros_like(e), where=e > 0)
+def _inverse(e: Floats) -> Floats:
+    return np.divide(1.0, e, out=np.zeros_like(e), where=e > 0)

@@ -98,12 +98,13 @@ def _by_series(x, e, alpha):
     y, ratio = t + x, math.log1p(x / t)
     a, b = 1.0 / t, 1.0 / y
     a2, b2 = a * a, b * b
+    apart = -x * a * b  # b - a, whose multiples by s and s^2 cancel others
     # differences of the series of log Gamma, digamma and trigamma between y and t
     tail = b * (1 / 12 - b2 * (1 / 360 - b2 * (1 / 1260 - b2 / 1680)))
     tail -= a * (1 / 12 - a2 * (1 / 360 - a2 * (1 / 1260 - a2 / 1680)))
-    digamma = ratio - 0.5 * (b - a)
-    digamma -= b2 * (1 / 12 - b2 * (1 / 120 - b2 / 252)) - a2 * (1 / 12 - a2 * (1 / 120 - a2 / 252))
-    trigamma = (b - a) + 0.5 * (b2 - a2)
-    trigamma += b * b2 * (1 / 6 - b2 * (1 / 30 - b2 / 42)) - a * a2 * (1 / 6 - a2 * (1 / 30 - a2 / 42))
+    digamma = ratio - 0.5 * apart - b2 * (1 / 12 - b2 * (1 / 120 - b2 * (1 / 252 - b2 / 240)))
+    digamma += a2 * (1 / 12 - a2 * (1 / 120 - a2 * (1 / 252 - a2 / 240)))
+    trigamma = apart + 0.5 * apart * (a + b) + b * b2 * (1 / 6 - b2 * (1 / 30 - b2 * (1 / 42 - b2 / 30)))
+    trigamma -= a * a2 * (1 / 6 - a2 * (1 / 30 - a2 * (1 / 42 - a2 / 30)))
     value += x * math.log(e + alpha * q) + (y - 0.5) * ratio - x + tail
     return value, slope + x - s * digamma, curvature + s * digamma + s * s * trigamma

@@ -116,7 +116,7 @@ def test_means_are_weighted_means(name, missing):
     e = observed * np.outer(cells.row_exposure, cells.column_exposure)
     if kind(name) == "multinomial":
         for c, category in enumerate(told["categories"]):
-            expected = (T.T @ (observed * (X == category)) @ N) / (T.T @ observed @ N)
+            expected = (T.T @ (observed * (category == X)) @ N) / (T.T @ observed @ N)
             assert told["probabilities"][:, :, c] == pytest.approx(expected, rel=1e-11)
         return
     expected = (T.T @ (observed * X) @ N) / (T.T @ e @ N)
@@ -271,11 +271,18 @@ def test_the_type_of_the_numbers_does_not_matter(name, sparse, dtype):
 
 @every_family
 @dense_and_sparse
-def test_points_compare_rows_and_keep_zeros(name, sparse):
-    X, _, cells, _, _, _ = problem(name, sparse=sparse)
-    for points in FAMILIES[name].points(cells):
+@with_and_without_missing
+def test_points_are_zero_where_the_matrix_is_and_no_cell_left_out_sets_rows_apart(name, sparse, missing):
+    family = FAMILIES[name]
+    X, mask, cells, _, _, _ = problem(name, missing, sparse)
+    for points in family.points(cells):
         assert points.shape == SHAPE
+        Y = points.toarray() if issparse(points) else points
         if kind(name) not in ("gaussian", "multinomial"):
             assert issparse(points) == sparse
-            Y = points.toarray() if sparse else points
-            assert ((Y != 0) == (X != 0)).all()
+            seen = np.ones(SHAPE, bool) if mask is None else ~mask
+            assert ((Y != 0) == (X != 0))[seen].all()
+        centre = family.centre(cells)
+        residuals = Y if centre is None else Y - np.outer(*centre)
+        if missing:
+            assert residuals[mask] == pytest.approx(0.0, abs=1e-12)
