@@ -257,7 +257,8 @@ def _draw_names(axis: Any, side: Side, names: list[str] | None, kind: str) -> No
         axis.set_ticks([])
     if kind == "column":
         axis.set_tick_params(rotation=90)
-    axis.set_label_text(f"{n} {kind}s in {len(side.clusters)} clusters")
+    clusters = len(side.clusters)
+    axis.set_label_text(f"{n} {kind}s in {clusters} cluster{'s' * (clusters > 1)}")
 
 
 def _draw_means(ax: Axes, layer: Floats, everything: Floats, order: Any, sizes: Any) -> Any:

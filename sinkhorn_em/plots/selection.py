@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._typing import Floats
-from .canvas import COLOURS, INK, LINES, draw_trace, panels, require_matplotlib
+from .canvas import INK, LINES, colour, draw_trace, panels, require_matplotlib
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -68,13 +68,14 @@ def plot_icl(table: Any) -> Figure:
 
     Of several fits of a pair the best counts; fits whose ICL is not finite are left out, and pairs without a fit are empty.
     Where the table has ``step`` (from 0 on), the way of the search is drawn: the best fit of every step that improves on
-    all steps before, and where there is ``kind`` the colour says what led there.
+    all steps before, and where there is ``move`` the colour says what led there.
 
     Parameters
     ----------
     table : DataFrame
         ``n_row_clusters``, ``n_column_clusters``, ``icl`` (lower is better), and maybe ``step``
-        and ``kind`` ("split rows", "merge columns", ...): one row a fit.
+        and ``move`` ("split rows", "merge columns", ...): one row a fit, as ``coclustering.search_grid`` and
+        ``search_moves`` give.
 
     Returns
     -------
@@ -94,17 +95,17 @@ def plot_icl(table: Any) -> Figure:
     fits = table[np.isfinite(np.asarray(table["icl"], float))]
     if len(fits) == 0:
         raise ValueError("table has no finite icl; fit at least one pair of numbers of clusters")
-    K, L = (np.arange(fits[name].min(), fits[name].max() + 1) for name in COLUMNS[:2])
-    grid = fits.groupby(list(COLUMNS[:2]))["icl"].min().unstack().reindex(index=K, columns=L).to_numpy(float)
+    K, L = (np.unique(fits[name]) for name in COLUMNS[:2])  # those that were tried, whatever lies between
+    grid = fits.groupby(list(COLUMNS[:2]))["icl"].min().unstack().to_numpy(float)
     best = np.nanmin(grid)
     figure, axes = panels(1, 1, (2.4 + max(2.6, 0.72 * len(L)), 1.4 + max(2.4, 0.52 * len(K))))
     ax = axes[0, 0]
     image = _draw_excess(ax, K, L, grid - best)
     if "step" in fits:
-        _draw_way(ax, fits)
+        _draw_way(ax, fits, K, L)
     row, column = np.argwhere(grid == best)[0]
     frame = require_matplotlib("patches").Rectangle
-    ax.add_patch(frame((L[column] - 0.5, K[row] - 0.5), 1, 1, fill=False, edgecolor=INK, linewidth=2.5, zorder=4))
+    ax.add_patch(frame((column - 0.5, row - 0.5), 1, 1, fill=False, edgecolor=INK, linewidth=2.5, zorder=4))
     ax.set_title(f"best: {K[row]} x {L[column]} clusters, ICL {best:.1f}", fontsize="medium", loc="left")
     figure.colorbar(image, ax=ax, shrink=0.8, label="ICL above the best")
     return figure
@@ -113,29 +114,31 @@ def plot_icl(table: Any) -> Figure:
 def _draw_excess(ax: Axes, K: Any, L: Any, excess: Floats) -> Any:
     """The heat map over K (up) and L (across), on a square-root scale, with numbers."""
     norm = require_matplotlib("colors").PowerNorm(0.5, 0, max(float(np.nanmax(excess)), 1e-300))
-    edges = [np.append(k - 0.5, k[-1] + 0.5) for k in (L, K)]
+    edges = [np.arange(len(k) + 1) - 0.5 for k in (L, K)]
     image = ax.pcolormesh(*edges, np.ma.masked_invalid(excess), cmap="Blues_r", norm=norm, edgecolors="white")
     for i, j in np.argwhere(~np.isnan(excess)):
         ink = "white" if norm(excess[i, j]) < 0.5 else INK
-        ax.text(L[j] - 0.44, K[i] - 0.42, f"{excess[i, j]:.0f}", va="bottom", color=ink, fontsize="small", zorder=5)
-    ax.set(xticks=L, yticks=K, xlabel="column clusters", ylabel="row clusters")
+        ax.text(j - 0.44, i - 0.42, f"{excess[i, j]:.0f}", va="bottom", color=ink, fontsize="small", zorder=5)
+    ax.set_xticks(np.arange(len(L)), [str(l) for l in L])
+    ax.set_yticks(np.arange(len(K)), [str(k) for k in K])
+    ax.set(xlabel="column clusters", ylabel="row clusters")
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
     return image
 
 
-def _draw_way(ax: Axes, fits: Any) -> None:
+def _draw_way(ax: Axes, fits: Any, K: Any, L: Any) -> None:
     """Arrows from step to step, coloured by what led there."""
     best = fits.loc[fits.groupby("step")["icl"].idxmin()].sort_values("step")
-    best = best[best["icl"] <= best["icl"].cummin()]
-    points = best[["n_column_clusters", "n_row_clusters"]].to_numpy(float)
-    kinds = best["kind"].astype(str).to_list() if "kind" in best else ["search"] * len(best)
-    ax.plot(*points[0], marker="o", color=COLOURS[1], linestyle="", label="start", zorder=4)
+    best = best[best["icl"] < best["icl"].cummin().shift(fill_value=np.inf)]
+    points = list(zip(np.searchsorted(L, best[COLUMNS[1]]), np.searchsorted(K, best[COLUMNS[0]]), strict=True))
+    moves = best["move"].astype(str).to_list() if "move" in best else ["search"] * len(best)
+    ax.plot(*points[0], marker="o", color=INK, linestyle="", label="start", zorder=4)
     seen: dict[str, int] = {}
-    for start, end, kind in zip(points, points[1:], kinds[1:], strict=False):
-        k = seen.setdefault(kind, len(seen))
-        look = {"arrowstyle": "-|>", "color": COLOURS[k + 1], "linestyle": LINES[k], "linewidth": 1.8}
+    for start, end, move in zip(points, points[1:], moves[1:], strict=False):
+        k = seen.setdefault(move, len(seen))
+        look = {"arrowstyle": "-|>", "color": colour(k + 1), "linestyle": LINES[k % len(LINES)], "linewidth": 1.8}
         ax.annotate("", end, start, arrowprops={**look, "shrinkA": 3, "shrinkB": 3}, zorder=4)
-    for kind, k in seen.items():
-        ax.plot([], [], color=COLOURS[k + 1], linestyle=LINES[k], label=kind)
+    for move, k in seen.items():
+        ax.plot([], [], color=colour(k + 1), linestyle=LINES[k % len(LINES)], label=move)
     ax.legend(frameon=False, fontsize="small", loc="lower left", bbox_to_anchor=(0, 1.06), ncols=len(seen) + 1)

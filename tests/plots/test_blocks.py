@@ -14,6 +14,7 @@ import pytest
 from scipy import sparse
 from sklearn.cluster import SpectralBiclustering
 
+from sinkhorn_em import LatentBlockModel
 from sinkhorn_em.plots import plot_block_means, plot_blocks
 from sinkhorn_em.plots.pixels import SLAB, arrange, block_order, pixel_means
 
@@ -229,6 +230,19 @@ def test_biclusterings_of_scikit_learn_are_drawn_with_the_names_of_a_frame():
     assert [tick.get_text() for tick in ax.get_xticklabels()] == [f"gene {j}" for j in columns.order]
     assert len(ax.get_yticks()) == 0  # a counting index is no name
     assert ax.get_ylabel() == "30 rows in 3 clusters"
+
+
+@pytest.mark.parametrize("family", ["gaussian", "poisson", "bernoulli", "negative_binomial", "multinomial"])
+def test_latent_block_models_of_every_family_are_drawn(family):
+    _, X = problem()
+    X = (
+        X
+        if family in ("gaussian", "poisson", "negative_binomial")
+        else np.minimum(X, 1 if family == "bernoulli" else 2)
+    )
+    model = LatentBlockModel(2, 2, family=family, random_state=0, tol=1e-3).fit(X)
+    plot_blocks(model, X).canvas.draw()
+    plot_block_means(model).canvas.draw()
 
 
 def test_names_that_cannot_be_read_are_not_written():

@@ -11,6 +11,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from sinkhorn_em import LatentBlockModel
+from sinkhorn_em.coclustering import search_moves
+from sinkhorn_em.datasets import simulate_latent_blocks
 from sinkhorn_em.plots import plot_block_bounds, plot_icl
 
 
@@ -43,13 +46,14 @@ def test_bounds_of_no_model_are_refused():
         plot_block_bounds({})
 
 
-def icl_table(rows, columns=("n_row_clusters", "n_column_clusters", "icl", "step", "kind")):
+def icl_table(rows, columns=("n_row_clusters", "n_column_clusters", "icl", "step", "move")):
     return pd.DataFrame(rows, columns=list(columns[: len(rows[0])]))
 
 
 def frame_of(ax):
     [best] = [patch for patch in ax.patches if isinstance(patch, plt.Rectangle)]
-    return best.get_x() + 0.5, best.get_y() + 0.5
+    columns, rows = ([int(tick.get_text()) for tick in ticks] for ticks in (ax.get_xticklabels(), ax.get_yticklabels()))
+    return columns[int(best.get_x() + 0.5)], rows[int(best.get_y() + 0.5)]
 
 
 def test_the_lowest_icl_is_framed_and_of_several_fits_of_a_pair_the_best_counts():
@@ -67,8 +71,14 @@ def test_the_way_of_a_search_goes_from_improvement_to_improvement():
     rows += [(2, 2, 20.0, 2, "split columns"), (3, 1, 50.0, 2, "split rows"), (3, 2, 25.0, 3, "split rows")]
     ax = plot_icl(icl_table(rows)).axes[0]
     arrows = [(text.xyann, text.xy) for text in ax.texts if isinstance(text, plt.Annotation)]
-    np.testing.assert_array_equal(arrows, [[(1, 1), (1, 2)], [(1, 2), (2, 2)]])  # columns across, rows up
+    np.testing.assert_array_equal(arrows, [[(0, 0), (0, 1)], [(0, 1), (1, 1)]])  # columns across, rows up
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["start", "split rows", "split columns"]
+
+
+def test_numbers_that_were_not_tried_take_no_room():
+    ax = plot_icl(icl_table([(2, 2, 3.0), (64, 2, 1.0), (2, 128, 2.0)])).axes[0]
+    assert ax.collections[0].get_array().shape == (2, 2)
+    assert frame_of(ax) == (2, 64)
 
 
 def test_a_table_of_one_fit_is_drawn():
@@ -82,3 +92,13 @@ def test_a_table_of_one_fit_is_drawn():
 def test_a_table_without_icl_is_refused(table, message):
     with pytest.raises(ValueError, match=message):
         plot_icl(table)
+
+
+def test_a_search_by_moves_is_drawn_as_it_went():
+    X = simulate_latent_blocks(60, 40, 4 * np.eye(3), random_state=0).data
+    search = search_moves(LatentBlockModel(random_state=0), X)
+    ax = plot_icl(search.table).axes[0]
+    assert frame_of(ax) == (search.model.n_column_clusters, search.model.n_row_clusters)
+    arrows = [text for text in ax.texts if isinstance(text, plt.Annotation)]
+    assert len(arrows) == search.table["accepted"].sum() - 1  # the start is accepted too
+    plot_block_bounds({"best": search.model}).canvas.draw()
