@@ -40,7 +40,7 @@ def profile(sums: Floats, exposure: Floats, rates: Floats, nonzeros: Nonzeros) -
 def best_dispersion(profile: Profile, start: float) -> float:
     """A maximum of the profile over [SMALLEST, LARGEST], uphill from the start."""
     low, high = np.log(SMALLEST), np.log(LARGEST)
-    at = best = float(np.clip(np.log(start), low, high))
+    first = at = best = float(np.clip(np.log(start), low, high))
     top = -np.inf
     for _ in range(MAX_TURNS):
         value, slope, curvature = profile(at)
@@ -55,7 +55,7 @@ def best_dispersion(profile: Profile, start: float) -> float:
         if 0.5 * abs(slope * step) <= ROUNDING * abs(value) or high <= low:
             break
         at = _inside(at + step, at, low, high)
-    return float(np.exp(best))
+    return start if best == first else float(np.clip(np.exp(best), SMALLEST, LARGEST))
 
 
 def _inside(new: float, at: float, low: float, high: float) -> float:

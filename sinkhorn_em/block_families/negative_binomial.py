@@ -118,7 +118,7 @@ def _histogram(X: Matrix) -> Nonzeros:
     """Distinct counts as rows with one cell each, of exposure 1."""
     values, counts = distinct(X)
     D = len(values)
-    return Nonzeros(values, np.zeros(D, np.int64), np.arange(D + 1), np.ones(D), np.ones(1), counts)
+    return Nonzeros(values, np.zeros(D, np.int32), np.arange(D + 1, dtype=np.int32), np.ones(D), np.ones(1), counts)
 
 
 def _nonzeros(X: Matrix, a: Floats, b: Floats) -> Nonzeros:
