@@ -7,24 +7,23 @@ from collections.abc import Callable
 import numpy as np
 
 from .._typing import Floats
-from .rising import Nonzeros, log_rising
 
 SMALLEST, LARGEST = 1e-8, 1e4  # of alpha
 LONGEST_STEP = 3.0  # in log alpha
 ROUNDING = 1e-14  # of the value: a gain below it cannot be seen
 MAX_TURNS = 100
 
+Rising = Callable[[float], Floats]  # alpha -> (3,), `rising.log_rising` of the counts
 Profile = Callable[[float], Floats]
 
 
-def profile(sums: Floats, exposure: Floats, rates: Floats, nonzeros: Nonzeros) -> Profile:
-    """log alpha -> (3,): the part of the bound that depends on alpha, its slope and its curvature in log alpha.
+def profile(sums: Floats, exposure: Floats, rates: Floats, rising: Rising) -> Profile:
+    """alpha -> (3,): the part of the bound that depends on alpha, its slope and its curvature in log alpha.
 
-    It is the sum over blocks of -sums log(1 + alpha gamma) - exposure log(1 + alpha gamma) / alpha, plus `log_rising`.
+    It is the sum over blocks of -sums log(1 + alpha gamma) - exposure log(1 + alpha gamma) / alpha, plus ``rising``.
     """
 
-    def at(log_alpha: float) -> Floats:
-        alpha = float(np.exp(log_alpha))
+    def at(alpha: float) -> Floats:
         grown = 1 + alpha * rates
         per_unit = np.log1p(alpha * rates) / alpha
         u = alpha * rates / grown
@@ -32,20 +31,20 @@ def profile(sums: Floats, exposure: Floats, rates: Floats, nonzeros: Nonzeros) -
         value = -(sums * np.log1p(alpha * rates) + exposure * per_unit).sum()
         slope = -(sums * u + exposure * gap).sum()
         curvature = -(sums * u / grown - exposure * (rates / grown * u + gap)).sum()
-        return np.array([value, slope, curvature]) + log_rising(nonzeros, alpha)
+        return np.array([value, slope, curvature]) + rising(alpha)
 
     return at
 
 
 def best_dispersion(profile: Profile, start: float) -> float:
-    """A maximum of the profile over [SMALLEST, LARGEST], uphill from the start."""
+    """A maximum of the profile over [SMALLEST, LARGEST], uphill from the start, which comes back if nothing is above it."""
     low, high = np.log(SMALLEST), np.log(LARGEST)
-    first = at = best = float(np.clip(np.log(start), low, high))
-    top = -np.inf
+    alpha = best = float(np.clip(start, SMALLEST, LARGEST))
+    at, top = float(np.log(alpha)), -np.inf
     for _ in range(MAX_TURNS):
-        value, slope, curvature = profile(at)
+        value, slope, curvature = profile(alpha)
         if value > top:
-            top, best = value, at
+            top, best = value, alpha
         step = -slope / curvature if curvature < 0 else np.copysign(LONGEST_STEP, slope)
         step = float(np.clip(step, -LONGEST_STEP, LONGEST_STEP))
         if slope > 0:
@@ -55,7 +54,8 @@ def best_dispersion(profile: Profile, start: float) -> float:
         if 0.5 * abs(slope * step) <= ROUNDING * abs(value) or high <= low:
             break
         at = _inside(at + step, at, low, high)
-    return start if best == first else float(np.clip(np.exp(best), SMALLEST, LARGEST))
+        alpha = float(np.clip(np.exp(at), SMALLEST, LARGEST))
+    return best
 
 
 def _inside(new: float, at: float, low: float, high: float) -> float:

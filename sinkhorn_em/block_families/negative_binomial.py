@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -13,11 +14,13 @@ from .._typing import Floats
 from ..cells import Cells, Part
 from ..cells.matrix import Matrix
 from .base import BlockFamily, Natural, New
-from .dispersion import LARGEST, SMALLEST, best_dispersion, profile
+from .dispersion import LARGEST, SMALLEST, Rising, best_dispersion, profile
 from .margins import Margins, check_counts, check_margins, exposures, measure_margins
 from .poisson import SMALLEST_RATE, count_centre, count_points, log_factorials, mean_rates
 from .rising import Nonzeros, log_rising
 from .values import distinct, floating
+
+KEPT = 128  # sums at as many dispersions: a step begins where the last one ended, in every start
 
 
 class Parameters(NamedTuple):
@@ -32,7 +35,7 @@ class Counts(NamedTuple):
 
     rate: float  # the overall one, of the fit
     log_factorials: float  # sum of log x!
-    nonzeros: Nonzeros
+    rising: Rising  # `log_rising` of the counts; the last results are kept
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,8 @@ class NegativeBinomial(BlockFamily):
         X = floating(X)
         a, b, left_out = exposures(X, missing, scale, self.margins, new)
         nonzeros = _histogram(X) if self.margins is None else _nonzeros(X, a, b)
-        return Cells((Part(X),), a, b, left_out, Counts(scale.rate, log_factorials(X), nonzeros))
+        rising = lru_cache(KEPT)(partial(log_rising, nonzeros))
+        return Cells((Part(X),), a, b, left_out, Counts(scale.rate, log_factorials(X), rising))
 
     def start(self, cells: Cells, K: int, L: int) -> Parameters:
         sums = cells.over_columns(np.ones((cells.shape[1], 1))).sum(axis=1)[:, None]
@@ -95,11 +99,11 @@ class NegativeBinomial(BlockFamily):
         rates = mean_rates(sums[0], exposure, SMALLEST_RATE * cells.extra.rate, parameters.rates)
         if self.dispersion != "common":
             return Parameters(rates, np.array(float(self.dispersion)))
-        best = best_dispersion(profile(sums[0], exposure, rates, cells.extra.nonzeros), float(parameters.dispersion))
+        best = best_dispersion(profile(sums[0], exposure, rates, cells.extra.rising), float(parameters.dispersion))
         return Parameters(rates, np.array(best))
 
     def constant(self, cells: Cells, parameters: Parameters) -> float:
-        return float(log_rising(cells.extra.nonzeros, float(parameters.dispersion))[0]) - cells.extra.log_factorials
+        return float(cells.extra.rising(float(parameters.dispersion))[0]) - cells.extra.log_factorials
 
     def n_parameters(self, K: int, L: int, scale: Any) -> int:
         return K * L + (self.dispersion == "common")
