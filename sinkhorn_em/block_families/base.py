@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from scipy.sparse import csr_array
 
@@ -29,6 +29,8 @@ class BlockFamily(ABC):
     ``scale`` is what the family measures on the data of the fit, and needs again for new rows or columns: units, margins,
     categories. ``missing`` has a 1 at every cell that is left out (X is 0 there), or is None.
     """
+
+    non_negative: ClassVar[bool] = False  # values below 0 are refused
 
     def check(self) -> None:  # noqa: B027
         """Raise ValueError if an option breaks its rule."""

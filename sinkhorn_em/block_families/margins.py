@@ -58,8 +58,8 @@ def check_counts(family: str, X: Matrix, warn: bool) -> None:
 
 def _not_a_count(family: str, cell: Cell) -> str:
     return (
-        f"{cell}; {family} blocks take counts 0, 1, 2, ...: give the raw counts (not centred or logarithms of them), "
-        f"leave the cell out by a mask, or use Gaussian blocks"
+        f"Negative values in data: {cell}; {family} blocks take counts 0, 1, 2, ...: give the raw counts (not centred or "
+        f"logarithms of them), leave the cell out by a mask, or use Gaussian blocks"
     )
 
 

@@ -59,6 +59,7 @@ class NegativeBinomial(BlockFamily):
         "common" (default): alpha is estimated, one for all blocks. A number: alpha is held there.
     """
 
+    non_negative = True
     margins: str | None = None
     dispersion: str | float = "common"
 

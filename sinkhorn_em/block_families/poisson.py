@@ -48,6 +48,7 @@ class Poisson(BlockFamily):
         where it is 1. Exposures are found from the data once, and those of new rows by the columns of the fit, and conversely.
     """
 
+    non_negative = True
     margins: str | None = None
 
     def check(self) -> None:

@@ -77,12 +77,14 @@ def check_temperatures(temperatures: Any) -> tuple[float, ...]:
 
 def check_sizes(shape: tuple[int, int], K: int, L: int) -> None:
     """Not more clusters than rows, or columns."""
-    for name, size, axis, n in (
-        ("n_row_clusters", K, "rows", shape[0]),
-        ("n_column_clusters", L, "columns", shape[1]),
+    for name, size, found, n in (
+        ("n_row_clusters", K, "rows, n_samples", shape[0]),
+        ("n_column_clusters", L, "columns, n_features", shape[1]),
     ):
         if size > n:
-            raise ValueError(f"{name} is {size} but X has {n} {axis}: there must be at least as many; lower {name}")
+            raise ValueError(
+                f"{name} is {size} but X has {n} {found} = {n}: there must be at least as many; lower {name}"
+            )
 
 
 def split_missing(X: Any, mask: Any) -> tuple[Any, csr_array | None]:

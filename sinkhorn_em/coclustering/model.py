@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from .._compiled import single_threaded_blas
 from .._typing import Floats, Integers
-from ..block_families import BlockFamily
+from ..block_families import BLOCK_FAMILIES, BlockFamily
 from ..block_families.base import New
 from ..cells import Cells
 from . import checks, criterion
@@ -375,6 +375,8 @@ class LatentBlockModel(BiclusterMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.allow_nan = True
+        family = BLOCK_FAMILIES.get(self.family) if isinstance(self.family, str) else self.family
+        tags.input_tags.positive_only = getattr(family, "non_negative", False)
         return tags
 
 
