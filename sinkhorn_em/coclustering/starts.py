@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array, diags_array, hstack, issparse, vstack
-from scipy.sparse.linalg import LinearOperator, svds
 
 from .._typing import Floats, Integers
 from ..block_families import BlockFamily
@@ -16,7 +15,7 @@ from ..cells import Cells
 METHODS = ("k-means++", "k-means", "spectral", "random")
 SPARE = 10  # singular vectors beyond the number of clusters
 SMALL = 100_000  # cells of a matrix that is decomposed as a whole
-ROUGH = 1e-2  # relative error of singular values: starts need no more
+OVERSAMPLED, POWER_ITERATIONS = 8, 3  # of the randomised decomposition (Halko et al. 2011)
 KMEANS_RUNS = 3
 
 Labels = tuple[Integers, Integers]
@@ -105,17 +104,17 @@ def _decompose(points: Points, n_clusters: int, spectral: bool) -> tuple[Floats,
 def _singular_vectors(points: Points, rank: int) -> tuple[Floats, Floats, Floats]:
     """The leading ``rank`` triplets U (n, r), s (r,), V (m, r) of A - u v'."""
     n, m = points.A.shape
+    from sklearn.utils.extmath import randomized_range_finder  # here: it would slow `import sinkhorn_em`
+
     if n * m <= SMALL or min(n, m) == 1:
         A = points.A.toarray() if issparse(points.A) else points.A
         U, s, Vt = np.linalg.svd(A - np.outer(points.u, points.v), full_matrices=False)
         return U[:, :rank], s[:rank], Vt[:rank].T
-    turned = Points(points.A.T, points.v, points.u)
-    operator = LinearOperator(
-        (n, m), matvec=points.times, rmatvec=turned.times, matmat=points.times, rmatmat=turned.times, dtype=float
-    )
-    first = np.random.RandomState(0).uniform(-1, 1, min(n, m))
-    U, s, Vt = svds(operator, k=rank, v0=first, tol=ROUGH)
-    return U[:, ::-1], s[::-1], Vt[::-1].T
+    size = min(rank + OVERSAMPLED, n, m)
+    Q = randomized_range_finder(points.A, size=size, n_iter=POWER_ITERATIONS, random_state=0)
+    Q = np.linalg.qr(np.column_stack([Q, points.u]))[0]  # what spans the columns of A and u spans those of A - u v'
+    U, s, Vt = np.linalg.svd(np.asarray(points.A.T @ Q).T - np.outer(points.u @ Q, points.v), full_matrices=False)
+    return (Q @ U)[:, :rank], s[:rank], Vt[:rank].T
 
 
 def _scaled(points: Points) -> Points:
@@ -140,7 +139,7 @@ def _directions(U: Floats) -> Floats:
 
 
 def _draw(points: Points, K: int, method: str, rng: np.random.RandomState) -> Integers:
-    from sklearn.cluster import KMeans, kmeans_plusplus  # here: they would slow `import sinkhorn_em`
+    from sklearn.cluster import KMeans, kmeans_plusplus  # here, too
     from sklearn.exceptions import ConvergenceWarning
 
     n = points.A.shape[0]
