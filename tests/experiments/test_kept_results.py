@@ -15,7 +15,7 @@ README = (KEPT.parents[1] / "README.md").read_text(encoding="utf-8")
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_the_verdicts_of_a_kept_report_are_those_of_its_table(name):
     (file,) = KEPT.glob(f"{name}.csv*")
-    verdicts = EXPERIMENTS[name].verdicts(pd.read_csv(file))
+    verdicts = EXPERIMENTS[name].verdicts(pd.read_csv(file, float_precision="round_trip"))
     rows = markdown(["claim", "measured", "holds"], ((v.claim, v.measured, ANSWERS[v.holds]) for v in verdicts))
     report = (KEPT / f"{name}.md").read_text(encoding="utf-8")
     for row in rows.splitlines():
