@@ -38,6 +38,19 @@ def mean(values: ArrayLike, confidence: float = 0.95) -> Interval:
     return Interval(float(x.mean()), float(x.mean() - half), float(x.mean() + half))
 
 
+def beside_mean(values: ArrayLike, other: float, n_other: int, confidence: float = 0.95) -> Interval:
+    """Mean of ``values`` less ``other``, the mean of ``n_other`` independent draws whose own deviation is not known.
+
+    Student's interval with the deviation of ``values`` for both, of standard error s (1 / n + 1 / n_other)^1/2.
+    """
+    x = np.asarray(values, float).ravel()
+    difference = float(x.mean()) - other
+    if len(x) == 1:
+        return Interval(difference, -np.inf, np.inf)
+    half = stats.t.ppf(0.5 + confidence / 2, len(x) - 1) * x.std(ddof=1) * np.sqrt(1 / len(x) + 1 / n_other)
+    return Interval(difference, float(difference - half), float(difference + half))
+
+
 def share_difference(a: ArrayLike, b: ArrayLike, confidence: float = 0.95) -> Interval:
     """Share of ``a`` less that of ``b``, booleans on the same draws: Newcombe's interval for the pairs that differ.
 

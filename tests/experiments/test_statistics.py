@@ -17,6 +17,15 @@ def test_the_mean_has_students_interval():
     assert interval == pytest.approx((3.0, 3 - 2.7764 * np.sqrt(2.5 / 5), 3 + 2.7764 * np.sqrt(2.5 / 5)), abs=1e-4)
 
 
+def test_a_mean_beside_that_of_others_has_the_pooled_interval():
+    """As the two-sample t of equal deviations, with the degrees of freedom of the sample that is known."""
+    x = [1.0, 2.0, 3.0, 4.0, 5.0]
+    half = 2.7764 * np.sqrt(2.5 * (1 / 5 + 1 / 20))
+    assert statistics.beside_mean(x, 2.5, 20) == pytest.approx((0.5, 0.5 - half, 0.5 + half), abs=1e-4)
+    assert statistics.beside_mean(x, 0.0, 10**12) == pytest.approx(statistics.mean(x), abs=1e-6)
+    assert statistics.beside_mean([2.0], 0.5, 15) == (1.5, -np.inf, np.inf)
+
+
 def test_one_value_says_nothing_about_its_error():
     assert statistics.mean([2.0])[1:] == (-np.inf, np.inf)
     assert statistics.slope_of_means([1.0, 2.0], [[1.0, 0.5]]) == pytest.approx((-1.0, -np.inf, np.inf))
