@@ -18,7 +18,8 @@ from ..coclustering import LatentBlockModel
 from ..datasets import simulate_latent_blocks
 from ..metrics import coclustering_ari
 
-VEM, VEM_LEARNED, SVEM, DEFAULT = "VEM, uniform weights", "VEM, learned weights", "SVEM, uniform weights", "default"
+VEM, VEM_LEARNED, SVEM = "VEM, uniform weights", "VEM, learned weights", "SVEM, uniform weights"
+DEFAULT = "default (burn-in, VEM)"
 VEM_TRUE, SVEM_TRUE = "VEM, true weights", "SVEM, true weights"
 BICLUSTERING, COCLUSTERING, KMEANS = "SpectralBiclustering", "SpectralCoclustering", "k-means, each side"
 RIVALS = (BICLUSTERING, COCLUSTERING, KMEANS)
@@ -119,7 +120,7 @@ def block_indicators(rows: Integers, columns: Integers, K: int, L: int) -> tuple
     return rows == k[:, None], columns == el[:, None]
 
 
-def measures(blocks: Blocks, fit: Any, everything: bool) -> dict[str, Any]:
+def measures(blocks: Blocks, fit: Any, consensus: bool) -> dict[str, Any]:
     """Agreement with the truth, and how a model got there; a loss is the negative bound per cell, nats."""
     z, w = fit.row_labels_, fit.column_labels_
     K, L = len(blocks.row_weights), len(blocks.column_weights)
@@ -128,7 +129,7 @@ def measures(blocks: Blocks, fit: Any, everything: bool) -> dict[str, Any]:
         "row_ari": round(adjusted_rand_score(blocks.rows, z), 4),
         "column_ari": round(adjusted_rand_score(blocks.columns, w), 4),
         "cari": round(coclustering_ari(blocks.rows, blocks.columns, z, w), 4),
-        "consensus": round(consensus_score(fit.biclusters_, true), 4) if everything else np.nan,
+        "consensus": round(consensus_score(fit.biclusters_, true), 4) if consensus else np.nan,
     }
     if not isinstance(fit, LatentBlockModel):
         return found
