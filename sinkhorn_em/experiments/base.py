@@ -89,6 +89,10 @@ class Experiment(ABC):
         """A small table for the report."""
         return None
 
+    def details(self, table: pd.DataFrame) -> pd.DataFrame | None:
+        """A second one, of other columns."""
+        return None
+
     def notes(self, scale: Scale) -> str:
         """What a reader of the report must know of the design."""
         return ""

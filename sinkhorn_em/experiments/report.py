@@ -92,9 +92,9 @@ def _text(
         markdown(["claim", "measured", "holds"], ((v.claim, v.measured, ANSWERS[v.holds]) for v in verdicts)),
         f"![{experiment.question}]({name}.png)",
     ]
-    summary = experiment.summary(table)
-    if summary is not None:
-        parts.append(markdown(map(str, summary.columns), summary.itertuples(index=False)))
+    for small in (experiment.summary(table), experiment.details(table)):
+        if small is not None:
+            parts.append(markdown(map(str, small.columns), small.itertuples(index=False)))
     if notes := experiment.notes(scale):
         parts.append(notes)
     parts.append(_provenance(experiment, origin))
