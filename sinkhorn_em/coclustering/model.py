@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -190,15 +191,16 @@ class LatentBlockModel(BiclusterMixin, BaseEstimator):
         scale = family.measure(X, missing)
         return Problem(family, scale, family.cells(X, missing, scale))
 
-    def _fit(self, problem: Problem, labels: list[Labels]) -> BlockOutcome:
+    def _fit(self, problem: Problem, labels: list[Labels], burn_in: bool = True) -> BlockOutcome:
         """The best of the fits from ``labels``, whose attributes are stored."""
-        best = best_of(self._outcomes(problem, labels))
+        best = best_of(self._outcomes(problem, labels, burn_in))
         self._store(problem, best)
         return best
 
-    def _outcomes(self, problem: Problem, labels: list[Labels]) -> list[BlockOutcome]:
+    def _outcomes(self, problem: Problem, labels: list[Labels], burn_in: bool) -> list[BlockOutcome]:
+        schedule = replace(self._schedule(problem.family), burn_in=burn_in)
         with tqdm(disable=not self.verbose, desc="co-clustering", unit="sweep") as bar:
-            return run_starts(problem.cells, self._schedule(problem.family), labels, bar.update)
+            return run_starts(problem.cells, schedule, labels, bar.update)
 
     def _schedule(self, family: BlockFamily) -> BlockSchedule:
         row_weights, rows_learned = checks.check_weights("row_weights", self.row_weights, self.n_row_clusters)

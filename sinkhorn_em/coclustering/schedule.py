@@ -36,6 +36,7 @@ class BlockSchedule:
     temperatures: tuple[float, ...]  # above 1, falling
     max_iter: int
     tol: float
+    burn_in: bool = True
 
     @property
     def released(self) -> bool:
@@ -54,7 +55,7 @@ class BlockSchedule:
     @property
     def first(self) -> BlockPhase:
         """The burn-in: weights held, dispersions in common. The main phase itself where that is the same."""
-        if not any(rule.constrains for rule in self.rules):
+        if not (self.burn_in and any(rule.constrains for rule in self.rules)):
             return self.main
         rows, columns = (SideRule(rule, learned=False) for rule in self.rules)
         sweeps = min(BURN_IN_SWEEPS, self.max_iter)

@@ -18,7 +18,8 @@ from .._typing import Floats, Integers
 from .model import LatentBlockModel, Problem
 from .starts import Labels, places
 
-TRIAL_SWEEPS = 5  # of every way to split a cluster, before the best one is fitted to the end
+TRIAL_SWEEPS = 3  # of every way to split or merge, before the best one is fitted to the end
+PAIRS = 3  # that are tried of those to merge
 MOVES = ("split rows", "split columns", "merge rows", "merge columns")
 
 
@@ -92,9 +93,10 @@ def search_moves(
 ) -> BlockSearch:
     """From ``start``, split or merge the row or column clusters that lower `LatentBlockModel.icl` most, until none does.
 
-    A cluster is split in two by k-means on the means of its rows (columns) over the clusters of the other side. All ways to split
-    run for 5 sweeps side by side, and the best of them to the end; all pairs are merged without a sweep, and the best of
-    them is fitted to the end. Of the (at most) four candidates the one of the lowest criterion is the next model.
+    A cluster is split in two by k-means on the means of its rows (columns) over the clusters of the other side; merged are the
+    three pairs that lose least of the sum of squares between these means. All ways to split, or to merge, run for 3 sweeps side by
+    side, without a burn-in, and the best of them to the end. Of the (at most) four candidates the one of the lowest criterion is
+    the next model. The last one is fitted once more, burn-in and all, from its labels, and the better of the two is returned.
 
     Parameters
     ----------
@@ -146,7 +148,11 @@ def search_moves(
                 break
             best = candidates[winner]
             bar.set_postfix_str(f"{best.n_row_clusters} x {best.n_column_clusters}, ICL {best.icl():.1f}")
-    return _finished(best, pd.DataFrame(records))
+        again = _candidate(base, best.n_row_clusters, best.n_column_clusters)
+        again._fit(problem, [(best.row_labels_, best.column_labels_)])
+        better = again.icl() < best.icl()
+        records.append({"step": step + 1, "move": "burn-in", "accepted": better, **_record(again)})
+    return _finished(again if better else best, pd.DataFrame(records))
 
 
 def _neighbours(
@@ -159,25 +165,24 @@ def _neighbours(
     proposals: dict[str, tuple[tuple[int, int], list[Labels]]] = {
         "split rows": ((K + 1, L), [(a, w) for a in _splits(z, K, rows)] if largest[0] > K else []),
         "split columns": ((K, L + 1), [(z, b) for b in _splits(w, L, columns)] if largest[1] > L else []),
-        "merge rows": ((K - 1, L), [(a, w) for a in _merges(z, K)]),
-        "merge columns": ((K, L - 1), [(z, b) for b in _merges(w, L)]),
+        "merge rows": ((K - 1, L), [(a, w) for a in _merges(z, K, rows)]),
+        "merge columns": ((K, L - 1), [(z, b) for b in _merges(w, L, columns)]),
     }
     fits = {}
     for move, (sizes, labels) in proposals.items():
         if labels:
             candidate = _candidate(base, *sizes)
-            chosen = _most_promising(candidate, problem, labels, sweeps=TRIAL_SWEEPS if move.startswith("split") else 1)
-            candidate._fit(problem, [chosen])
+            candidate._fit(problem, [_most_promising(candidate, problem, labels)], burn_in=False)
             fits[move] = candidate
     return fits
 
 
-def _most_promising(candidate: LatentBlockModel, problem: Problem, labels: list[Labels], sweeps: int) -> Labels:
+def _most_promising(candidate: LatentBlockModel, problem: Problem, labels: list[Labels]) -> Labels:
     """The labels of the highest bound after some sweeps."""
     if len(labels) == 1:
         return labels[0]
-    trial = clone(candidate).set_params(max_iter=sweeps, tol=0.0)
-    outcomes = trial._outcomes(problem, labels)
+    trial = clone(candidate).set_params(max_iter=TRIAL_SWEEPS, tol=0.0, temperatures=None)
+    outcomes = trial._outcomes(problem, labels, burn_in=False)
     return labels[int(np.argmax([outcome.bound for outcome in outcomes]))]
 
 
@@ -211,13 +216,17 @@ def _splits(labels: Integers, K: int, profiles: Floats) -> list[Integers]:
     return found
 
 
-def _merges(labels: Integers, K: int) -> list[Integers]:
-    """Every pair of clusters made one, numbered 0..K-2."""
+def _merges(labels: Integers, K: int, profiles: Floats) -> list[Integers]:
+    """The pairs of clusters that are closest made one, numbered 0..K-2. Ward's distance; an empty cluster is close to all."""
+    counts = np.bincount(labels, minlength=K)
+    totals = np.stack([np.bincount(labels, column, K) for column in profiles.T], axis=1)
+    means = totals / np.maximum(counts, 1)[:, None]
+    k, j = np.tril_indices(K, -1)
+    lost = counts[k] * counts[j] / np.maximum(counts[k] + counts[j], 1) * ((means[k] - means[j]) ** 2).sum(axis=1)
     found = []
-    for k in range(1, K):
-        for j in range(k):
-            merged = np.where(labels == k, j, labels)
-            found.append(np.where(merged > k, merged - 1, merged))
+    for pair in np.argsort(lost, kind="stable")[:PAIRS]:
+        merged = np.where(labels == k[pair], j[pair], labels)
+        found.append(np.where(merged > k[pair], merged - 1, merged))
     return found
 
 
