@@ -90,7 +90,7 @@ class Multinomial(BlockFamily):
         return {"modes": categories[p.argmax(axis=2)], "probabilities": p, "categories": categories}
 
     def points(self, cells: Cells) -> tuple[Matrix, ...]:
-        return tuple(part.values for part in cells.parts)
+        return tuple(part.values for part in cells.parts) or (csr_array(cells.shape),)  # of one category: all alike
 
 
 def _probabilities(means: Floats) -> Floats:

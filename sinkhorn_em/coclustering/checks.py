@@ -89,7 +89,7 @@ def check_sizes(shape: tuple[int, int], K: int, L: int) -> None:
 
 def split_missing(X: Any, mask: Any) -> tuple[Any, csr_array | None]:
     """X with 0 at the cells left out, those that are NaN or masked, and a matrix with a 1 at each; None if there are none."""
-    left_out = None if mask is None else _check_mask(mask, X.shape)
+    left_out = None if mask is None else check_mask(mask, X.shape)
     if issparse(X):
         return _split_sparse(X, left_out)
     missing = np.isnan(X)
@@ -116,13 +116,19 @@ def _split_sparse(X: csr_array, left_out: Any) -> tuple[csr_array, csr_array | N
     if missing.nnz == X.shape[0] * X.shape[1]:
         raise ValueError("every cell of X is missing; at least one must be observed")
     known = csr_array((np.where(unknown, 0.0, X.data), X.indices, X.indptr), shape=X.shape, copy=True)
-    known = csr_array(known - known.multiply(missing))
+    known.data[np.isin(_positions(known), _positions(missing), assume_unique=True)] = 0.0
     known.eliminate_zeros()
-    known.sort_indices()
     return known, missing if missing.nnz else None
 
 
-def _check_mask(mask: Any, shape: tuple[int, int]) -> Any:
+def _positions(X: csr_array) -> Integers:
+    """Where the stored cells of X are in the matrix, read row by row."""
+    rows = np.repeat(np.arange(X.shape[0], dtype=np.int64), np.diff(X.indptr))
+    return rows * X.shape[1] + X.indices
+
+
+def check_mask(mask: Any, shape: tuple[int, int]) -> Any:
+    """A boolean array or sparse matrix of this shape."""
     mask = mask if issparse(mask) else np.asarray(mask)
     if mask.shape != shape:
         raise ValueError(f"mask has shape {mask.shape}; it must be {shape}, that of X: True where a cell is left out")
@@ -132,10 +138,13 @@ def _check_mask(mask: Any, shape: tuple[int, int]) -> Any:
 
 
 def check_range(X: Any) -> None:
-    """Squares of the data must be representable."""
+    """Squares of the observed cells must be representable."""
     values = X.data if issparse(X) else X
     if values.size and max(float(values.max()), -float(values.min())) > LARGEST:
-        raise ValueError(f"X has values beyond {LARGEST:.0e}, whose squares are not representable: rescale it")
+        raise ValueError(
+            f"X has infinite values, or values beyond {LARGEST:.0e}, whose squares are not representable: rescale it, or leave "
+            "those cells out by a mask"
+        )
 
 
 def check_labels(name: str, labels: Any, n: int, K: int) -> Integers:

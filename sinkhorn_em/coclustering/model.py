@@ -175,9 +175,8 @@ class LatentBlockModel(BiclusterMixin, BaseEstimator):
         """
         problem = self._problem(X, mask)
         with single_threaded_blas():
-            best = self._fit(
-                problem, self._labels(problem, self._given(row_labels, column_labels, problem.cells.shape))
-            )
+            given = self._given(row_labels, column_labels, problem.cells.shape)
+            best = self._fit(problem, self._labels(problem, given))
         self._warn(best)
         return self
 
@@ -188,8 +187,9 @@ class LatentBlockModel(BiclusterMixin, BaseEstimator):
         self._schedule(family)
         X, missing = self._validate(X, mask, reset=True)
         checks.check_sizes(X.shape, self.n_row_clusters, self.n_column_clusters)
-        scale = family.measure(X, missing)
-        return Problem(family, scale, family.cells(X, missing, scale))
+        with single_threaded_blas():
+            scale = family.measure(X, missing)
+            return Problem(family, scale, family.cells(X, missing, scale))
 
     def _fit(self, problem: Problem, labels: list[Labels], burn_in: bool = True) -> BlockOutcome:
         """The best of the fits from ``labels``, whose attributes are stored."""
@@ -221,8 +221,10 @@ class LatentBlockModel(BiclusterMixin, BaseEstimator):
         """X as an array in C order, or as CSR, with 0 at missing cells; and those."""
         if isinstance(X, np.ma.MaskedArray):
             hidden = np.ma.getmaskarray(X)
-            mask = hidden if mask is None else hidden | np.asarray(mask)
-            X = X.filled(0)
+            if mask is not None:
+                given = checks.check_mask(mask, X.shape)
+                hidden = hidden | (given.toarray() if issparse(given) else given)
+            X, mask = X.filled(0), hidden
         X = validate_data(
             self,
             X,
@@ -230,15 +232,16 @@ class LatentBlockModel(BiclusterMixin, BaseEstimator):
             accept_sparse="csr",
             dtype=[np.float64, np.float32],
             order="C",
-            ensure_all_finite="allow-nan",
+            ensure_all_finite="allow-nan" if mask is None else False,  # whatever there is in cells that are left out
         )
         if issparse(X):
             X = csr_array(X)
             if not X.has_canonical_format:
                 X = X.copy()  # its arrays are the caller's
                 X.sum_duplicates()
+        X, missing = checks.split_missing(X, mask)
         checks.check_range(X)
-        return checks.split_missing(X, mask)
+        return X, missing
 
     def _given(self, row_labels: Any, column_labels: Any, shape: tuple[int, int]) -> tuple[Integers | None, ...]:
         """Starting labels of rows and columns, None where they are to be drawn."""
@@ -314,8 +317,9 @@ class LatentBlockModel(BiclusterMixin, BaseEstimator):
         """
         check_is_fitted(self)
         n = len(self.row_responsibilities_)
-        if np.ndim(X) != 2 and not issparse(X):
-            raise ValueError(f"X has {np.ndim(X)} dimensions; it must be ({n}, number of new columns)")
+        X = X if hasattr(X, "shape") else np.asarray(X)
+        if X.ndim != 2:
+            raise ValueError(f"X has {X.ndim} dimensions; it must be ({n}, number of new columns)")
         if X.shape[0] != n:
             raise ValueError(f"X has {X.shape[0]} rows; the model was fitted to {n}: new columns need a value for each")
         checked = LatentBlockModel()._validate(X, mask, reset=True)

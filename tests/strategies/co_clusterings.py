@@ -116,8 +116,9 @@ def exact(S, pi, rho):
 
 
 def fit(name, X, K=3, L=2, mask=None, labels=(None, None), **options):
-    """A fitted model of this family (or family object), whether it converged or not and whatever became empty."""
-    model = LatentBlockModel(K, L, family=FAMILIES.get(name, name), **{"random_state": 0} | options)
+    """A fitted model of this family (or family object), whatever became empty, after at most 20 sweeps of the main phase."""
+    options = {"random_state": 0, "max_iter": 20} | options
+    model = LatentBlockModel(K, L, family=FAMILIES.get(name, name), **options)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return model.fit(X, mask=mask, row_labels=labels[0], column_labels=labels[1])
