@@ -11,17 +11,6 @@ import pandas as pd
 from ..metrics import matched_labels
 from ..plots import COLOURS, GREY, INK, hexagonal_positions, panels
 from .base import Experiment, ReproductionError, Scale, Task, Verdict
-from .dlpfc_verdicts import (
-    REFERENCE,
-    SCORES,
-    baseline_verdicts,
-    best_start,
-    bound_verdicts,
-    marker_verdict,
-    rival_verdicts,
-    spread_verdicts,
-    wide,
-)
 from .dlpfc_fits import (
     ARMS,
     BASELINES,
@@ -42,6 +31,19 @@ from .dlpfc_fits import (
     fit_baselines,
     fit_blocks,
     spots,
+)
+from .dlpfc_genes import symbol
+from .dlpfc_verdicts import (
+    REFERENCE,
+    SCORES,
+    arm_verdict,
+    baseline_verdicts,
+    best_start,
+    bound_verdicts,
+    marker_verdict,
+    rival_verdicts,
+    spread_verdicts,
+    wide,
 )
 from .statistics import mean
 
@@ -83,7 +85,7 @@ class Dlpfc(Experiment):
             if len(fits):
                 verdicts += [*rival_verdicts(fits, part), *bound_verdicts(fits, part), *spread_verdicts(fits, part)]
             if len(fits) and part == "cortex":
-                verdicts += [*baseline_verdicts(fits), marker_verdict(rows[rows["kind"] == "genes"])]
+                verdicts += [arm_verdict(fits), *baseline_verdicts(fits), marker_verdict(rows[rows["kind"] == "genes"])]
         return verdicts
 
     def summary(self, table: pd.DataFrame) -> pd.DataFrame:
@@ -116,7 +118,8 @@ class Dlpfc(Experiment):
             "starts, paired where methods are compared: they say what another start would give, not what another section or donor "
             "would, of which there is one. The gene clusters are those of the default's start of the highest bound: the row "
             "cluster of the highest rate (relative to independence), its commonest class and that one's share, and the genes most "
-            "enriched there; names of genes are symbols where the experiment knows them, else Ensembl's."
+            "enriched there; names of genes are symbols where the experiment knows them, else Ensembl's. White matter: layers were "
+            "named with an eye on such genes, so that their agreement is no independent proof."
             f"{cortex_words}"
         )
 
@@ -124,22 +127,22 @@ class Dlpfc(Experiment):
         fits = table[table["kind"] == "fit"]
         section, cells = (fits[fits["part"] == part] for part in ("cortex", "blood"))
         if not len(section):
-            figure, axes = panels(1, 2, (12, 4.4), sharey=True)
+            figure, axes = panels(1, 2, (12, 4.4))
             _draw_scores(axes[0, 0], cells, "ari", "blood cells against their ten types")
-            _draw_scores(axes[0, 1], cells, "nmi", "the same")
+            _draw_scores(axes[0, 1], cells, "nmi", "the same", named=False)
             return figure
-        figure, axes = panels(2, 4, (17, 9), height_ratios=(1, 1.05))
-        where = table[table["kind"] == "spot"]
-        main = section[section["arm"] == MAIN]
+        figure, axes = panels(2, 4, (15, 8), height_ratios=(1.15, 1))
+        where, main = table[table["kind"] == "spot"], section[section["arm"] == MAIN]
         _draw_map(axes[0, 0], where, None)
         for ax, method in zip(axes[0, 1:], MAPS, strict=True):
             _draw_map(ax, where, main[main["method"] == method])
         _draw_scores(axes[1, 0], section, "ari", "cortex against seven layers")
-        _draw_scores(axes[1, 1], section, "nmi", "the same")
-        _draw_bounds(axes[1, 2], main)
-        _draw_scores(axes[1, 3], cells, "ari", "blood cells against ten types")
+        _draw_scores(axes[1, 1], section, "nmi", "the same", named=False)
+        _draw_scores(axes[1, 2], cells, "ari", "blood cells against ten types", named=False)
+        _draw_bounds(axes[1, 3], main)
         figure.suptitle(
-            "Above: the start of the highest bound of each method. Below: all starts, with 95 % intervals of means"
+            "Above: every method's start of the highest bound, clusters in the colours of the layers that they match best. "
+            "Below: all starts, means with 95 % intervals;\ndotted and dashed: k-means and Gaussian mixture as computed before"
         )
         return figure
 
@@ -163,7 +166,8 @@ def _gene_clusters(table: pd.DataFrame, part: str) -> pd.DataFrame:
         f"{c} ({s:.0%} of {n:.0f})" for c, s, n in zip(rows["class"], rows["share"], rows["spots"], strict=True)
     ]
     columns = {"part": part, "genes": rows["genes"].astype(int), "rate": rows["rate"], "highest in": enriched}
-    return pd.DataFrame(columns | {"top genes": rows["top"]})
+    top = [" ".join(map(symbol, genes.split())) for genes in rows["top"]]
+    return pd.DataFrame(columns | {"top genes": top})
 
 
 def _draw_map(ax: Any, where: pd.DataFrame, fits: pd.DataFrame | None) -> None:
@@ -180,50 +184,35 @@ def _draw_map(ax: Any, where: pd.DataFrame, fits: pd.DataFrame | None) -> None:
     if fits is None:
         for name, colour in zip(names, colours, strict=False):
             ax.scatter([], [], 30, colour, label=name)
-        ax.legend(
-            frameon=False,
-            loc="upper center",
-            bbox_to_anchor=(0.5, 0.0),
-            ncols=len(names),
-            handletextpad=0,
-            columnspacing=0.8,
-        )
+        ax.legend(frameon=False, loc="center right", bbox_to_anchor=(0, 0.5), handletextpad=0)
     ax.set(title=title, aspect="equal", xticks=[], yticks=[])
     ax.invert_yaxis()
     ax.spines[:].set_visible(False)
 
 
-def _draw_scores(ax: Any, fits: pd.DataFrame, score: str, title: str) -> None:
+def _draw_scores(ax: Any, fits: pd.DataFrame, score: str, title: str, named: bool = True) -> None:
     """Every start a dot, means with intervals; for the cortex the references as lines."""
     table = wide(fits, score)
     methods = [method for method in (*COLOUR, *OTHERS) if method in table]
     for y, method in enumerate(methods):
         values, colour = table[method], COLOUR.get(method, INK)
         ax.plot(values, np.full(len(values), y) + np.linspace(-0.2, 0.2, len(values)), ".", color=colour, alpha=0.3)
-        centre = mean(values)
-        ax.errorbar(
-            centre.estimate,
-            y,
-            xerr=[[centre.estimate - centre.low], [centre.high - centre.estimate]],
-            fmt="o",
-            color=colour,
-            capsize=3,
-        )
+        centre, low, high = mean(values)
+        ax.errorbar(centre, y, xerr=[[centre - low], [high - centre]], fmt="o", color=colour, capsize=3)
     if (fits["part"] == "cortex").all():
         for method, reference in REFERENCE.items():
-            ax.axvline(
-                reference[score == "nmi"], color=INK, linestyle={KMEANS: ":", MIXTURE: "--"}[method], linewidth=1
-            )
-    ax.set_yticks(range(len(methods)), methods)
+            style = {KMEANS: ":", MIXTURE: "--"}[method]
+            ax.axvline(reference[score == "nmi"], color=INK, linestyle=style, linewidth=1)
+    ax.set_yticks(range(len(methods)), methods if named else [""] * len(methods))
     ax.set_ylim(len(methods) - 0.5, -0.5)
     ax.set(title=title, xlabel={"ari": "adjusted Rand index", "nmi": "normalised mutual information"}[score])
 
 
 def _draw_bounds(ax: Any, main: pd.DataFrame) -> None:
+    """Every start of the main arm, in the colour of its method."""
     for method, colour in COLOUR.items():
         rows = main[main["method"] == method]
-        ax.plot(rows["bound"], rows["ari"], "o", color=colour, alpha=0.6, label=method)
-    ax.set(
-        title="cortex: a higher bound, nearer the layers?", xlabel="bound, nats per cell", ylabel="adjusted Rand index"
-    )
-    ax.legend(frameon=False, fontsize="small")
+        ax.plot(rows["bound"], rows["ari"], "o", color=colour, alpha=0.6)
+    ax.locator_params(axis="x", nbins=4)
+    ax.set(title="cortex: bound and layers", xlabel="bound, nats per cell")
+    ax.set_ylabel("adjusted Rand index")

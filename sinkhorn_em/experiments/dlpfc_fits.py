@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,30 +21,12 @@ from ..block_families import BlockFamily, Gaussian, NegativeBinomial, Poisson
 from ..coclustering import LatentBlockModel
 from ..datasets import fetch_dlpfc, load_pbmc68k
 from ..mixture import GaussianMixture
+from .dlpfc_genes import MARKERS, symbol
 
 GENE_CLUSTERS = 8
 COMPONENTS = 15  # principal components that clusterings of rows alone see
 TOP = 8  # genes named of a gene cluster
 MAIN = "Poisson"
-#: of genes known to mark layers (Maynard et al. 2021; Zeng et al. 2012) or white matter, those among the 500
-MARKERS = {
-    "ENSG00000197971": "MBP",
-    "ENSG00000123560": "PLP1",
-    "ENSG00000168314": "MOBP",
-    "ENSG00000173786": "CNP",
-    "ENSG00000105695": "MAG",
-    "ENSG00000172005": "MAL",
-    "ENSG00000183036": "PCP4",
-    "ENSG00000171617": "ENC1",
-    "ENSG00000115756": "HPCAL1",
-    "ENSG00000164326": "CARTPT",
-    "ENSG00000125869": "LAMP5",
-    "ENSG00000171476": "HOPX",
-    "ENSG00000131095": "GFAP",
-    "ENSG00000171885": "AQP4",
-    "ENSG00000104722": "NEFM",
-    "ENSG00000100285": "NEFH",
-}
 
 
 class Counts(NamedTuple):
@@ -57,7 +38,7 @@ class Counts(NamedTuple):
     names: list[str]
     genes: list[str]
     coordinates: Integers | None = None  # (n, 2) row and column on the slide's array
-    markers: Mapping[str, str] = MappingProxyType({})  # genes that are known to mark classes, and their symbols
+    markers: tuple[str, ...] = ()  # symbols of genes that are known to mark classes
 
     @property
     def shares(self) -> Floats:
@@ -227,7 +208,7 @@ def _gene_clusters(model: LatentBlockModel, data: Counts) -> list[dict[str, Any]
                 "share": classes.max() / classes.sum(),
                 "rate": rates[k, cluster],
                 "top": " ".join(order[:TOP]),
-                "markers": " ".join(data.markers[gene] for gene in order if gene in data.markers),
+                "markers": " ".join(name for name in map(symbol, order) if name in data.markers),
             }
         )
     return rows

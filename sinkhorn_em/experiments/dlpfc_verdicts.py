@@ -9,6 +9,7 @@ import pandas as pd
 
 from .base import Verdict
 from .dlpfc_fits import (
+    ARMS,
     BASELINES,
     BICLUSTERING,
     BICLUSTERING_LOG,
@@ -21,6 +22,7 @@ from .dlpfc_fits import (
     SVEM,
     VEM,
 )
+from .dlpfc_genes import WHITE
 from .statistics import mean
 
 SCORES = {"ari": "ARI", "nmi": "NMI"}
@@ -29,7 +31,6 @@ JUDGED = 10  # starts; with fewer, claims about means are shown only
 NEAR = 0.015  # of a reference: k-means and EM end a little differently from other seeds
 SAME = 1e-4  # nats per cell: two bounds nearer than this are one optimum
 ROUNDING = 2e-6  # of bounds in the table
-WHITE = ("MBP", "PLP1", "MOBP", "CNP", "MAG", "MAL")  # of the markers: made by the cells that wrap axons
 RIVALS = {
     (SVEM, VEM): "SVEM with uniform weights held is nearer the truth than VEM (paper)",
     (SHARES, VEM): "SVEM with the true shares held is nearer the truth than VEM (ours: weights known)",
@@ -68,6 +69,16 @@ def rival_verdicts(fits: pd.DataFrame, part: str) -> list[Verdict]:
         holds = all(difference.low > 0 for difference in differences.values()) if n >= JUDGED else None
         verdicts.append(Verdict(f"{part}: {claim}", f"{'; '.join(found)}; {n} starts", holds))
     return verdicts
+
+
+def arm_verdict(fits: pd.DataFrame) -> Verdict:
+    """Is it the family, the start or the number of gene clusters?"""
+    found = []
+    for arm in ARMS:
+        values = fits[fits["arm"] == arm].pivot(index="repetition", columns="method", values="ari")
+        found.append(f"{arm} {mean(values[SVEM] - values[VEM])}")
+    claim = "cortex: ARI of SVEM with uniform weights less that of VEM, by family, start and number of gene clusters"
+    return Verdict(claim, "; ".join(found), None)
 
 
 def bound_verdicts(fits: pd.DataFrame, part: str) -> list[Verdict]:
