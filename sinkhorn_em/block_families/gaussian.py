@@ -75,6 +75,8 @@ class Gaussian(BlockFamily):
 
     def cells(self, X: Matrix, missing: csr_array | None, scale: Units, new: New | None = None) -> Cells:
         n, m = X.shape
+        if issparse(X) and scale.shift != 0:
+            X = X.toarray()  # the fit was dense, and zeros are not its origin
         if issparse(X):
             Z = csr_array((np.divide(X.data, scale.unit, dtype=np.float64), X.indices, X.indptr), shape=X.shape)
         else:

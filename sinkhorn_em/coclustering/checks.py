@@ -21,7 +21,8 @@ def check_options(estimator: Any) -> None:
     """Types and ranges of the scalar parameters."""
     for name in ("n_row_clusters", "n_column_clusters", "n_init", "max_iter"):
         check_integer(name, getattr(estimator, name), 1)
-    check_integer("verbose", int(estimator.verbose), 0)
+    verbose = estimator.verbose
+    check_integer("verbose", int(verbose) if isinstance(verbose, bool) else verbose, 0)
     check_choice("init", estimator.init, METHODS)
     if not isinstance(estimator.tol, Real) or not float(estimator.tol) >= 0:
         raise ValueError(
