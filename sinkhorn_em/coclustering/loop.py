@@ -87,11 +87,11 @@ def start_states(
     cells: Cells, phase: BlockPhase, labels: list[tuple[Integers, Integers]], weights: tuple[Floats, Floats]
 ) -> list[BlockState]:
     """States from labels of rows and columns: the parameters that fit them, and a column step, so that J is that of plans."""
-    K, L = (len(w) for w in weights)
+    alike = phase.family.start(cells, *(len(w) for w in weights))
     states = []
     for z, w in labels:
         sides = [_labelled(*side) for side in zip((z, w), weights, strict=True)]
-        states.append(BlockState(sides[0], sides[1], phase.family.start(cells, K, L)))
+        states.append(BlockState(sides[0], sides[1], alike))
     products = _products(cells, states, rows=False)
     for s, sums in enumerate(products):
         state = states[s]

@@ -99,8 +99,6 @@ DATA = [
 @pytest.mark.parametrize("family", ["gaussian", "poisson"])
 def test_data_that_break_a_rule_are_named(case, family):
     change, given, message = DATA[case]
-    if family == "poisson" and "infinite" in message:
-        return  # -inf is no count: another message, below
     with pytest.raises(ValueError, match=message):
         LatentBlockModel(3, 2, family=family).fit(change(X), **given)
 
