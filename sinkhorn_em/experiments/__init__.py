@@ -7,6 +7,7 @@ writes what was found. Where an experiment has a second part, its file begins wi
 from .base import Experiment, ReproductionError, Scale, Task, TaskError, Verdict
 from .bounds import Bounds
 from .celegans import Celegans
+from .coclustering import Coclustering
 from .figure2 import Figure2
 from .finite_sample import FiniteSample
 from .gmm_grid import GmmGrid
@@ -31,6 +32,7 @@ MEMBERS: tuple[Experiment, ...] = (  # in the order of a reader: the theory, the
     Weights(),
     FiniteSample(),
     Timing(),
+    Coclustering(),
     Celegans(),
     Quantise(),
 )
