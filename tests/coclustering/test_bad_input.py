@@ -151,15 +151,14 @@ def test_counts_that_are_not_whole_are_fitted_with_one_warning(family):
 @pytest.mark.parametrize("form", [np.asarray, csr_array], ids=["dense", "csr"])
 def test_constant_matrices_are_fitted(name, value, form):
     Y = np.full((8, 7), float(value))
-    for init in METHODS:
-        for tau in (0, 1):
-            model = fit(name, form(Y), init=init, tau=tau, mask=left_out(Y.shape) if tau else None)
-            assert np.isfinite(model.bounds_).all()
-            assert np.isfinite(model.icl())
-            assert np.isfinite(model.row_responsibilities_).all()
-            assert all(np.isfinite(told).all() for told in model.block_parameters_.values())
-            if kind(name) == "gaussian":
-                np.testing.assert_allclose(model.block_parameters_["means"], value, atol=1e-9)
+    for i, init in enumerate(METHODS):
+        model = fit(name, form(Y), init=init, tau=i % 2, mask=left_out(Y.shape) if i > 1 else None, max_iter=5)
+        assert np.isfinite(model.bounds_).all()
+        assert np.isfinite(model.icl())
+        assert np.isfinite(model.row_responsibilities_).all()
+        assert all(np.isfinite(told).all() for told in model.block_parameters_.values())
+        if kind(name) == "gaussian":
+            np.testing.assert_allclose(model.block_parameters_["means"], value, atol=1e-9)
 
 
 @pytest.mark.parametrize("value", [1e6 + 0.1, -3e-7, 1e100])

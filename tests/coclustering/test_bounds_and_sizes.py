@@ -27,7 +27,9 @@ def test_the_bound_never_falls_and_is_that_of_the_fitted_attributes(case):
     name, tau, weights = EVERY[case]
     X, given, mask, options = problem(name, VARIANTS[(case + case // 4) % 4], seed=case % 5)
     rows, columns = WEIGHTS[weights]
-    model = fit(name, given, 3, 2, mask, tau=TAUS[tau], row_weights=rows, column_weights=columns, **options)
+    model = fit(
+        name, given, 3, 2, mask, tau=TAUS[tau], row_weights=rows, column_weights=columns, max_iter=10, **options
+    )
     assert model.bounds_.shape == (model.n_iter_, 5)
     assert np.isfinite(model.bounds_).all()
     rounding = ROUNDING * (1 + abs(model.bound_))

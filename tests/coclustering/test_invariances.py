@@ -84,10 +84,10 @@ def test_float32_and_float64_agree(name, tau):
 
 
 @every_family
-@pytest.mark.parametrize("dtype", [np.int64, np.int8, bool])
+@pytest.mark.parametrize("dtype", [np.int64, bool])
 def test_integers_are_numbers(name, dtype):
     X, z, w = blocks("bernoulli")
-    one, other = (fit(name, Y, labels=(z, w)) for Y in (X, X.astype(dtype)))
+    one, other = (fit(name, Y, labels=(z, w), max_iter=5) for Y in (X, X.astype(dtype)))
     assert one.bound_ == pytest.approx(other.bound_, rel=1e-12)
 
 
@@ -97,8 +97,8 @@ def test_integers_are_numbers(name, dtype):
 def test_rows_and_columns_of_zeros_are_allowed(name, tau, sparse):
     X, _, _ = blocks(name, gap=0.7)
     X = np.pad(X, ((0, 3), (2, 0)))
-    for init in METHODS:
-        model = fit(name, csr_array(X) if sparse else X, tau=tau, init=init)
+    for init in METHODS[tau::2]:
+        model = fit(name, csr_array(X) if sparse else X, tau=tau, init=init, max_iter=10)
         for value in (model.bounds_, model.row_responsibilities_, model.column_responsibilities_, model.icl()):
             assert np.isfinite(value).all()
         assert all(np.isfinite(value).all() for value in model.block_parameters_.values())

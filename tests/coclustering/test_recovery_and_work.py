@@ -102,14 +102,13 @@ def passes(monkeypatch):
 def test_plans_take_few_passes_when_scores_are_hundreds_of_nats_apart(passes, name, weights):
     rows, columns = WEIGHTS[weights]
     for gap in (0.3, 3.0) if name.startswith("poisson") else (0.3, 3.0, 10.0):
-        for seed in range(2):
-            passes.clear()
-            X, _, _ = blocks(name, (120, 80), seed=seed, gap=gap)
-            model = fit(name, X, tau=1, row_weights=rows, column_weights=columns, random_state=seed)
-            # found: at most 40, and 11 on average; plain Sinkhorn needs thousands
-            assert max(passes) <= 80
-            assert np.mean(passes) <= 20
-            assert max(model.marginal_errors_) < 1e-9
+        passes.clear()
+        X, _, _ = blocks(name, (120, 80), gap=gap)
+        model = fit(name, X, tau=1, row_weights=rows, column_weights=columns)
+        # found: at most 40, and 11 on average; plain Sinkhorn needs thousands
+        assert max(passes) <= 80
+        assert np.mean(passes) <= 20
+        assert max(model.marginal_errors_) < 1e-9
 
 
 @pytest.mark.parametrize("seed", range(20))
