@@ -41,7 +41,7 @@ def times(values: Any, powers: tuple[int, ...], N: Floats) -> Floats:
         else:
             sparse_times(*matrix, m, channels, flat_panels, len(panels), start, stop, flat)
 
-    run_blocks(task, n, n_blocks(n, per_row * out.shape[2], 1))
+    run_blocks(task, n, n_blocks(n, per_row * len(panels), 1))  # an entry takes its eight multiply-adds at once
     return out[..., :q]
 
 
@@ -53,7 +53,7 @@ def transposed_times(values: Any, powers: tuple[int, ...], T: Floats) -> Floats:
     panels = _panels(T)
     shape = len(powers), len(panels), m, WIDTH
     most = n // ROWS_A_PARTIAL if len(matrix) == 1 else n * per_row // (NONZEROS_A_PARTIAL * max(m, 1))
-    blocks = max(1, min(n_blocks(n, per_row * WIDTH * len(panels), int(np.prod(shape))), most))
+    blocks = max(1, min(n_blocks(n, per_row * len(panels), int(np.prod(shape))), most))
     partial, flat_panels = np.zeros((blocks, *shape)), panels.reshape(-1)
 
     def task(block: int, start: int, stop: int) -> None:
