@@ -8,6 +8,7 @@ from .base import Experiment, ReproductionError, Scale, Task, TaskError, Verdict
 from .bounds import Bounds
 from .celegans import Celegans
 from .coclustering import Coclustering
+from .dlpfc import Dlpfc
 from .figure2 import Figure2
 from .finite_sample import FiniteSample
 from .gmm_grid import GmmGrid
@@ -34,6 +35,7 @@ MEMBERS: tuple[Experiment, ...] = (  # in the order of a reader: the theory, the
     Timing(),
     Coclustering(),
     Celegans(),
+    Dlpfc(),
     Quantise(),
 )
 EXPERIMENTS = {experiment.name: experiment for experiment in MEMBERS}

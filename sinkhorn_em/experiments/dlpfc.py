@@ -131,7 +131,7 @@ class Dlpfc(Experiment):
             _draw_scores(axes[0, 0], cells, "ari", "blood cells against their ten types")
             _draw_scores(axes[0, 1], cells, "nmi", "the same", named=False)
             return figure
-        figure, axes = panels(2, 4, (15, 8), height_ratios=(1.15, 1))
+        figure, axes = panels(2, 4, (14, 7.4), height_ratios=(1.15, 1))
         where, main = table[table["kind"] == "spot"], section[section["arm"] == MAIN]
         _draw_map(axes[0, 0], where, None)
         for ax, method in zip(axes[0, 1:], MAPS, strict=True):
@@ -180,7 +180,7 @@ def _draw_map(ax: Any, where: pd.DataFrame, fits: pd.DataFrame | None) -> None:
         codes = matched_labels(truth, np.array(list(best["labels"])))
         title = f"{best['method']}: ARI {best['ari']:.3f}, NMI {best['nmi']:.3f}"
     colours = np.array([*COLOURS[: len(names)], GREY])
-    ax.scatter(*xy.T, 7, colours[codes], linewidths=0, rasterized=True)
+    ax.scatter(*xy.T, 7, colours[codes], linewidths=0, antialiased=False, rasterized=True)
     if fits is None:
         for name, colour in zip(names, colours, strict=False):
             ax.scatter([], [], 30, colour, label=name)

@@ -40,6 +40,7 @@ RIVALS = {
         DEFAULT,
         SVEM,
     ): "the default (SVEM burn-in, then free weights) is nearer the truth than SVEM (ours: classes are unequal)",
+    (DEFAULT, VEM): "the default is nearer the truth than VEM (ours: is a higher bound nearer?)",
     (DEFAULT, BICLUSTERING): "the default is nearer the truth than spectral biclustering (ours)",
 }
 
@@ -134,12 +135,15 @@ def baseline_verdicts(fits: pd.DataFrame) -> list[Verdict]:
     verdicts = []
     for method, (ari, nmi) in REFERENCE.items():
         rows = fits[fits["method"] == method]
-        best = best_start(rows)
+        best, average = best_start(rows), rows[list(SCORES)].mean()
+        judged, word = (
+            (best, "least inertia of all starts") if method == KMEANS else (average, "mean over single starts")
+        )
         verdicts.append(
             Verdict(
-                f"cortex: {method}, best of all starts: ARI {ari}, NMI {nmi} (computed for us)",
-                f"ARI {best['ari']:.3f}, NMI {best['nmi']:.3f}; means over starts {mean(rows['ari'])}, {mean(rows['nmi'])}",
-                bool(abs(best["ari"] - ari) < NEAR and abs(best["nmi"] - nmi) < NEAR),
+                f"cortex: {method}, {word}: ARI {ari}, NMI {nmi} (computed for us)",
+                f"best start ARI {best['ari']:.3f}, NMI {best['nmi']:.3f}; means {mean(rows['ari'])}, {mean(rows['nmi'])}",
+                bool(abs(judged["ari"] - ari) < NEAR and abs(judged["nmi"] - nmi) < NEAR),
             )
         )
     scores = wide(fits, "ari")
