@@ -176,7 +176,7 @@ def assign(scores: Floats, side: Side, rule: ColumnRule, temperature: float = 1.
     """The plan of ``scores`` (n, K): the new side, max over T of <T, S> - temperature KL(T | weights), nats, and its passes."""
     n = len(scores)
     top = scores.max(axis=1)
-    centred = np.asfortranarray((scores - top[:, None]) / temperature)
+    centred = ((scores.T - top) / temperature).T  # contiguous by cluster
     engine = InMemory(centred, np.full(n, 1 / n))
     solution = e_step(engine, rule, State(None, side.weights, side.potentials), [centred], TOLERANCES)
     R = responsibilities(centred, offset_of(side.weights, solution.potentials))

@@ -99,7 +99,7 @@ def solve_newton(one_pass: Pass, rule: ColumnRule, b: Floats, g: Floats, toleran
     while True:
         converged = point.within(tolerances)
         if converged and tolerances.gap == np.inf:
-            return _solution(point, gap, passes, "converged")
+            return _solution(point, np.nan, passes, "converged")
         if scaled < passes and rule.off_scale(point.g, b, point.mass) and passes < tolerances.max_passes:
             point = _evaluate(one_pass, rule, b, rule.translate(rule.scale(point.g, b, point.mass), b))
             passes, scaled = passes + 1, passes + 1  # every other pass at most
