@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._compiled import inlined, kernel, n_blocks, run_blocks
+from .._compiled import inlined, kernel, log_positive, n_blocks, run_blocks
 from .._typing import Floats, Integers
 
 PRODUCT = 24  # whole counts up to it are products
@@ -76,10 +76,10 @@ def _by_product(x, e, alpha):
         slope += u
         curvature += u * (1.0 - u)
         if v & 3 == 0:
-            value += math.log(product)
+            value += log_positive(product)
             product = 1.0
         product *= factor
-    return value + math.log(product), slope, curvature
+    return value + log_positive(product), slope, curvature
 
 
 @inlined
