@@ -49,7 +49,7 @@ class LatentBlockModel(BiclusterMixin, BaseEstimator):
 
     Parameters
     ----------
-    n_row_clusters, n_column_clusters : int, default 3
+    n_row_clusters, n_column_clusters : int, default 2
         K and L.
     family : str or BlockFamily, default "gaussian"
         The law of a cell: "gaussian", "poisson", "bernoulli", "negative_binomial", "multinomial", or an object of
@@ -89,7 +89,7 @@ class LatentBlockModel(BiclusterMixin, BaseEstimator):
     block_parameters_ : dict of ndarray
         In the units of the data, by name: "means" and "variances" (K, L) of Gaussian blocks, and so on.
     bound_ : float
-        J at the end, total, nats.
+        J at the end, total, nats; where 0 < tau < 1, less the price of the sizes.
     bounds_ : ndarray (n_iter_, 5)
         J after the row step, the parameters, the column step, the parameters, and the weights of every sweep: read row by row it
         never falls. Sweeps at temperatures above 1 are not in it.
@@ -120,8 +120,8 @@ class LatentBlockModel(BiclusterMixin, BaseEstimator):
 
     def __init__(
         self,
-        n_row_clusters: int = 3,
-        n_column_clusters: int = 3,
+        n_row_clusters: int = 2,
+        n_column_clusters: int = 2,
         *,
         family: str | BlockFamily = "gaussian",
         tau: Any = 1.0,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,11 +17,11 @@ from .._compiled import single_threaded_blas
 from .._parameters import check_integer
 from .._typing import Floats, Integers
 from .model import LatentBlockModel, Problem
-from .starts import Labels, places
+from .starts import Labels, Places, places
 
 TRIAL_SWEEPS = 3  # of every way to split or merge, before the best one is fitted to the end
 PAIRS = 3  # that are tried of those to merge
-MOVES = ("split rows", "split columns", "merge rows", "merge columns")
+MOVES = ("split rows", "split columns", "merge rows", "merge columns", "split both")
 
 
 class BlockSearch(NamedTuple):
@@ -93,10 +94,12 @@ def search_moves(
 ) -> BlockSearch:
     """From ``start``, split or merge the row or column clusters that lower `LatentBlockModel.icl` most, until none does.
 
-    A cluster is split in two by k-means on the means of its rows (columns) over the clusters of the other side; merged are the
-    three pairs that lose least of the sum of squares between these means. All ways to split, or to merge, run for 3 sweeps side by
+    A cluster is split in two by k-means, on the means of its rows (columns) over the clusters of the other side, and on its leading
+    singular coordinates, which see what these means hide; merged are the three pairs that lose least of the sum of squares
+    between the means. All ways to split, or to merge, run for 3 sweeps side by
     side, without a burn-in, and the best of them to the end. Of the (at most) four candidates the one of the lowest criterion is
-    the next model. The last one is fitted once more, burn-in and all, from its labels, and the better of the two is returned.
+    the next model; where none is better, rows and columns are split at once. The last model is fitted once more, burn-in and all,
+    from its labels, and the better of the two is returned.
 
     Parameters
     ----------
@@ -133,18 +136,19 @@ def search_moves(
     n, m = problem.cells.shape
     bounds = (min(largest[0], n), min(largest[1], m))
     with single_threaded_blas(), tqdm(disable=not progress, desc="splits and merges", unit="step") as bar:
+        at = places(problem.cells, problem.family, max(bounds), "k-means")
         best = _candidate(base, *start)
         best._fit(problem, best._labels(problem, (None, None)))
         records = [{"step": 0, "move": "start", "accepted": True, **_record(best)}]
         for step in range(1, sum(bounds) * 2 + 1):
-            candidates = _neighbours(base, problem, best, bounds)
-            winner = min(candidates, key=lambda move: candidates[move].icl(), default=None)
-            improves = winner is not None and candidates[winner].icl() < best.icl()
+            candidates = _neighbours(base, problem, best, bounds, at)
+            if not _best_move(candidates, best):
+                candidates |= _double_split(base, problem, best, bounds, at)
+            winner = _best_move(candidates, best)
             for move, candidate in candidates.items():
-                accepted = improves and move == winner
-                records.append({"step": step, "move": move, "accepted": accepted, **_record(candidate)})
+                records.append({"step": step, "move": move, "accepted": move == winner, **_record(candidate)})
             bar.update()
-            if winner is None or not improves:
+            if winner is None:
                 break
             best = candidates[winner]
             bar.set_postfix_str(f"{best.n_row_clusters} x {best.n_column_clusters}, ICL {best.icl():.1f}")
@@ -155,26 +159,49 @@ def search_moves(
     return _finished(again if better else best, pd.DataFrame(records))
 
 
-def _neighbours(
-    base: LatentBlockModel, problem: Problem, model: LatentBlockModel, largest: tuple[int, int]
+def _best_move(candidates: dict[str, LatentBlockModel], model: LatentBlockModel) -> str | None:
+    """The move to the lowest criterion, None if none lowers it."""
+    move = min(candidates, key=lambda name: candidates[name].icl(), default=None)
+    return move if move is not None and candidates[move].icl() < model.icl() else None
+
+
+def _double_split(
+    base: LatentBlockModel, problem: Problem, model: LatentBlockModel, largest: tuple[int, int], at: Places
 ) -> dict[str, LatentBlockModel]:
-    """The best fit of every move that is possible, by its name."""
+    """A row and a column cluster split at once: neither alone helps where rows differ in columns that are not told apart."""
+    K, L = model.n_row_clusters, model.n_column_clusters
+    if largest[0] == K or largest[1] == L:
+        return {}
+    rows, columns = _splits(model.row_labels_, K, at.rows.A), _splits(model.column_labels_, L, at.columns.A)
+    return _best_fit("split both", base, problem, (K + 1, L + 1), list(product(rows, columns)))
+
+
+def _neighbours(
+    base: LatentBlockModel, problem: Problem, model: LatentBlockModel, largest: tuple[int, int], at: Places
+) -> dict[str, LatentBlockModel]:
+    """The best fit of every single move that is possible, by its name."""
     K, L = model.n_row_clusters, model.n_column_clusters
     z, w = model.row_labels_, model.column_labels_
     rows, columns = _profiles(problem, model)
-    proposals: dict[str, tuple[tuple[int, int], list[Labels]]] = {
-        "split rows": ((K + 1, L), [(a, w) for a in _splits(z, K, rows)] if largest[0] > K else []),
-        "split columns": ((K, L + 1), [(z, b) for b in _splits(w, L, columns)] if largest[1] > L else []),
-        "merge rows": ((K - 1, L), [(a, w) for a in _merges(z, K, rows)]),
-        "merge columns": ((K, L - 1), [(z, b) for b in _merges(w, L, columns)]),
+    row_splits = [a for X in (rows, at.rows.A) for a in _splits(z, K, X)] if largest[0] > K else []
+    column_splits = [b for X in (columns, at.columns.A) for b in _splits(w, L, X)] if largest[1] > L else []
+    return {
+        **_best_fit("split rows", base, problem, (K + 1, L), [(a, w) for a in row_splits]),
+        **_best_fit("split columns", base, problem, (K, L + 1), [(z, b) for b in column_splits]),
+        **_best_fit("merge rows", base, problem, (K - 1, L), [(a, w) for a in _merges(z, K, rows)]),
+        **_best_fit("merge columns", base, problem, (K, L - 1), [(z, b) for b in _merges(w, L, columns)]),
     }
-    fits = {}
-    for move, (sizes, labels) in proposals.items():
-        if labels:
-            candidate = _candidate(base, *sizes)
-            candidate._fit(problem, [_most_promising(candidate, problem, labels)], burn_in=False)
-            fits[move] = candidate
-    return fits
+
+
+def _best_fit(
+    move: str, base: LatentBlockModel, problem: Problem, sizes: tuple[int, int], labels: list[Labels]
+) -> dict[str, LatentBlockModel]:
+    """The fit from the most promising of the labels, under the name of the move; nothing if there are none."""
+    if not labels:
+        return {}
+    candidate = _candidate(base, *sizes)
+    candidate._fit(problem, [_most_promising(candidate, problem, labels)], burn_in=False)
+    return {move: candidate}
 
 
 def _most_promising(candidate: LatentBlockModel, problem: Problem, labels: list[Labels]) -> Labels:
@@ -269,10 +296,9 @@ def _record(model: LatentBlockModel) -> dict[str, Any]:
 
 
 def _finished(model: LatentBlockModel, table: pd.DataFrame) -> BlockSearch:
-    if not table["converged"].all():
+    if not model.converged_:
         warnings.warn(
-            f"{int((~table['converged']).sum())} of {len(table)} fits did not converge in max_iter = {model.max_iter} sweeps: "
-            "raise max_iter or tol",
+            f"the best of {len(table)} fits did not converge in max_iter = {model.max_iter} sweeps: raise max_iter or tol",
             ConvergenceWarning,
             stacklevel=3,
         )

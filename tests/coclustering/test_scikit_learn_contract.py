@@ -21,7 +21,7 @@ from sinkhorn_em.block_families import Gaussian
 NOT_FOR_NUMPY = {"check_array_api_input"}  # skipped by scikit-learn unless SCIPY_ARRAY_API is set
 #: the checks fit matrices of two columns, which hold at most two column clusters
 CHECKED = [
-    LatentBlockModel(2, 2, max_iter=20),
+    LatentBlockModel(),
     LatentBlockModel(
         2, 1, family=Gaussian("common"), row_weights=[0.3, 0.7], tau=(1, 0.5), init="k-means", max_iter=10
     ),
@@ -43,7 +43,7 @@ def test_every_check_of_scikit_learn_passes(model):
 def test_with_more_clusters_the_checks_fail_by_matrices_of_two_columns_only():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        results = check_estimator(LatentBlockModel(max_iter=5), on_fail=None)
+        results = check_estimator(LatentBlockModel(3, 3, max_iter=5), on_fail=None)
     failed = [r for r in results if r["status"] != "passed" and r["check_name"] not in NOT_FOR_NUMPY]
     assert all("there must be at least as many" in str(r["exception"]) for r in failed)
 
