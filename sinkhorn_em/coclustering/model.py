@@ -15,13 +15,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from tqdm import tqdm
 
 from .._compiled import single_threaded_blas
-from .._typing import Floats, Integers
+from .._typing import Integers
 from ..block_families import BLOCK_FAMILIES, BlockFamily
 from ..block_families.base import New
 from ..cells import Cells
 from . import checks, criterion
 from .loop import side_scores
-from .schedule import BlockOutcome, BlockSchedule, best_of, run_starts
+from .schedule import BlockOutcome, BlockSchedule, best_of, match_sizes, run_starts
 from .starts import Labels, Places, draw_labels, places
 
 FALL = 1e-9  # of the bound: more than its rounding
@@ -59,8 +59,8 @@ class LatentBlockModel(BiclusterMixin, BaseEstimator):
         between them with a price of tau / (1 - tau) times the Kullback-Leibler divergence of the sizes from the weights.
     row_weights, column_weights : "learned", "uniform" or array (K,), (L,), default "learned"
         Learned weights are held, uniform, for at most 30 sweeps at tau and with dispersions in common, then released (variational
-        EM); the same from the start itself, and the better of the two. Prescribed weights are held throughout; starts are matched
-        to them by size.
+        EM); the same from the start itself, and the better of the two. Prescribed weights are held throughout; where they differ,
+        each start is first fitted with learned weights, and its clusters are matched to the prescribed ones by size.
     init : "k-means++", "k-means", "spectral" or "random", default "k-means++"
         Starting labels: nearest prototype in the plane of the leading singular vectors; k-means there; k-means on directions of
         singular vectors; nearest of some rows (columns) drawn at random.
@@ -259,10 +259,8 @@ class LatentBlockModel(BiclusterMixin, BaseEstimator):
         sizes = (self.n_row_clusters, self.n_column_clusters)
         at = places(problem.cells, problem.family, max(sizes), self.init) if at is None else at
         drawn = draw_labels(at, sizes, self.init, self.n_init, check_random_state(self.random_state))
-        rows, columns = self._schedule(problem.family).weights
-        return [
-            (_by_size(one[0], rows) if z is None else z, _by_size(one[1], columns) if w is None else w) for one in drawn
-        ]
+        labels = [(one[0] if z is None else z, one[1] if w is None else w) for one in drawn]
+        return match_sizes(problem.cells, self._schedule(problem.family), labels, (z is None, w is None))
 
     def _store(self, problem: Problem, best: BlockOutcome) -> None:
         """Fitted attributes."""
@@ -385,13 +383,3 @@ class LatentBlockModel(BiclusterMixin, BaseEstimator):
         family = BLOCK_FAMILIES.get(self.family) if isinstance(self.family, str) else self.family
         tags.input_tags.positive_only = getattr(family, "non_negative", False)
         return tags
-
-
-def _by_size(labels: Integers, weights: Floats) -> Integers:
-    """Labels renumbered so that larger clusters have larger weights; as they are where all weights are equal."""
-    if (weights == weights[0]).all():
-        return labels
-    by_count = np.argsort(-np.bincount(labels, minlength=len(weights)), kind="stable")
-    number = np.empty_like(by_count)
-    number[by_count] = np.argsort(-weights, kind="stable")
-    return number[labels]

@@ -2,7 +2,8 @@
 
 With tau > 0 every start first runs at most 30 sweeps of variational Sinkhorn-EM with weights held, uniform or those given, and
 dispersions in common. Sides whose weights are prescribed stay held after it; those whose weights are learned are released:
-variational EM from there, and from the start itself as well, and the better of the two.
+variational EM from there, and from the start itself as well, and the better of the two. Before weights that differ are held, the
+clusters of a drawn start are matched to them by size, after a fit that learns them.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._typing import Floats
+from .._typing import Floats, Integers
 from ..block_families import BlockFamily
 from ..cells import Cells
 from ..ot import ColumnRule
-from .loop import BlockFit, BlockPhase, BlockState, SideRule, run_phase, start_states
+from .loop import BlockFit, BlockPhase, BlockState, Side, SideRule, run_phase, start_states
 from .starts import Labels
 
 BURN_IN_SWEEPS, BURN_IN_TOL = 30, 1e-6
@@ -114,6 +115,41 @@ def _rivals(cells: Cells, schedule: BlockSchedule, labels: list[Labels], warm: l
     if not schedule.released:
         return []
     return warm if schedule.temperatures else start_states(cells, schedule.main, labels, schedule.weights)
+
+
+def match_sizes(cells: Cells, schedule: BlockSchedule, labels: list[Labels], drawn: tuple[bool, bool]) -> list[Labels]:
+    """Labels of ``drawn`` sides numbered so that larger clusters have larger weights, where prescribed weights differ.
+
+    Held sizes pin a cluster to the weight that it was born with, so every start is first fitted with these weights learned.
+    """
+    pinned = [
+        is_drawn and not learned and bool((w != w[0]).any())
+        for is_drawn, learned, w in zip(drawn, schedule.learned, schedule.weights, strict=True)
+    ]
+    if not any(pinned):
+        return labels
+    rows, columns = (np.full_like(w, 1 / len(w)) if pin else w for pin, w in zip(pinned, schedule.weights, strict=True))
+    learned = (schedule.learned[0] or pinned[0], schedule.learned[1] or pinned[1])
+    free = replace(schedule, weights=(rows, columns), learned=learned)
+    matched = []
+    for outcome, (z, w) in zip(run_starts(cells, free, labels), labels, strict=True):
+        state = outcome.fit.state
+        matched.append(
+            (
+                _by_size(state.rows, schedule.weights[0]) if pinned[0] else z,
+                _by_size(state.columns, schedule.weights[1]) if pinned[1] else w,
+            )
+        )
+    return matched
+
+
+def _by_size(side: Side, weights: Floats) -> Integers:
+    """Labels of a side, its clusters numbered so that larger ones have larger weights."""
+    labels = side.responsibilities.argmax(axis=1)
+    by_count = np.argsort(-np.bincount(labels, minlength=len(weights)), kind="stable")
+    number = np.empty_like(by_count)
+    number[by_count] = np.argsort(-weights, kind="stable")
+    return number[labels]
 
 
 def best_of(outcomes: list[BlockOutcome]) -> BlockOutcome:

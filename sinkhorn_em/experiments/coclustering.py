@@ -84,7 +84,7 @@ class Coclustering(Experiment):
             "the normal law of the means, and g at 200 x 100, were chosen by what is found from a start at the truth alone. "
             f"Unbalanced: geometric shares, the largest cluster {LARGEST:g} times the smallest. All models of one matrix start at "
             "the same labels: every row (column) goes to the nearest of K rows (L columns) drawn at random; with true weights, "
-            "which are unequal, these labels are numbered by size. Default: learned weights, tau = 1, a burn-in with held, "
+            "which differ, the labels of a fit from there that learns the weights follow, numbered by size. Default: learned weights, tau = 1, a burn-in with held, "
             "uniform weights and VEM after it, or VEM from the start, whichever has the higher bound. SpectralBiclustering and "
             "SpectralCoclustering are scikit-learn's with their default options (they shift a matrix with negative entries to "
             "least entry 0 themselves); the latter pairs row and column clusters and gets K of both. k-means: best of ten "
@@ -112,7 +112,7 @@ class Coclustering(Experiment):
         figure.legend(handles=_marks(axes[0, 0]), loc="outside lower center", ncols=4, frameon=False)
         figure.suptitle(
             "Balanced blocks: SVEM with uniform weights goes where the truth leads, from one random start.\n"
-            "Unbalanced blocks: holding sizes hurts, at uniform and at true weights; the default lets go of them"
+            "Unbalanced blocks: holding uniform sizes hurts; the default lets go of them"
         )
         return figure
 

@@ -111,7 +111,7 @@ class Dlpfc(Experiment):
             "310, 179 and 184 spots. Blood: 700 cells, 765 genes, ten types. Row clusters: as many as classes; gene clusters: 8. "
             "Poisson and negative binomial cells have row and column margins, Gaussian ones are standardised log-normalised genes "
             "with a variance for each gene cluster. SVEM: sizes held, tau = 1, weights uniform (row weights the shares of the "
-            "classes in 'true shares', which no user knows); VEM: tau = 0, weights learned; default: the package's, a burn-in of "
+            "classes in 'true shares', which no user knows, held after a fit that learns them and numbers the clusters by size); VEM: tau = 0, weights learned; default: the package's, a burn-in of "
             "SVEM, then VEM, or VEM from the start itself, whichever has the higher bound. All methods of an arm start from the "
             "same labels. Baselines see log-normalised counts: spectral ones all genes, the others 15 principal components. "
             "Bound: per cell, nats; k-means: minus the inertia per row. ARI and NMI: rows against classes. Intervals are 95 % over "
