@@ -341,19 +341,11 @@ class LatentBlockModel(BiclusterMixin, BaseEstimator):
 
     def _warn(self, best: BlockOutcome) -> None:
         """One warning for each thing that went wrong."""
-        for side, weights in (("row", self.row_weights_), ("column", self.column_weights_)):
-            asked = getattr(self, f"{side}_weights")
-            used = np.unique(getattr(self, f"{side}_labels_"))
-            empty = np.setdiff1d(np.arange(len(weights)), used).tolist()
-            if empty and not (not isinstance(asked, str) and (np.asarray(asked)[empty] == 0).all()):
-                warnings.warn(
-                    f"{side} clusters {empty} are empty: lower n_{side}_clusters, raise n_init, or hold the sizes "
-                    f"(tau=1, {side}_weights='uniform')",
-                    ConvergenceWarning,
-                    stacklevel=3,
-                )
+        for side in ("row", "column"):
+            self._warn_of_empty(side)
         collapsed = self._family.collapsed(self._parameters)
-        if collapsed is not None and collapsed.any():
+        constant = collapsed is not None and bool(collapsed.any())
+        if constant:
             warnings.warn(
                 f"the variance of blocks {np.argwhere(collapsed).tolist()} is held at its floor: their cells are constant; lower "
                 "the numbers of clusters, or choose Gaussian(variance='common')",
@@ -362,7 +354,7 @@ class LatentBlockModel(BiclusterMixin, BaseEstimator):
             )
         fall = -float(np.diff(self.bounds_.ravel()).min(initial=0.0))
         # scores of constant cells are differences of numbers that are larger by 1 / floor: their rounding is no news
-        if (collapsed is None or not collapsed.any()) and fall > FALL * (1 + abs(self.bound_)):
+        if not constant and fall > FALL * (1 + abs(self.bound_)):
             warnings.warn(
                 f"the bound fell by {fall:.2g} nats on the way, which it never does in exact arithmetic: a family of your own "
                 "does not raise its likelihood, or X has values of very different size (rescale it)",
@@ -374,6 +366,21 @@ class LatentBlockModel(BiclusterMixin, BaseEstimator):
                 f"no convergence in max_iter = {self.max_iter} sweeps (tol = {self.tol}): raise max_iter or tol",
                 ConvergenceWarning,
                 stacklevel=3,
+            )
+
+    def _warn_of_empty(self, side: str) -> None:
+        """Clusters that no row (column) has as its most probable one; those of a prescribed weight of 0 are meant to be so."""
+        weights, asked = getattr(self, f"{side}_weights_"), getattr(self, f"{side}_weights")
+        empty = np.setdiff1d(np.arange(len(weights)), getattr(self, f"{side}_labels_"))
+        learned = isinstance(asked, str) and asked == "learned"
+        if not learned:
+            empty = empty[weights[empty] > 0]
+        if len(empty):
+            remedy = f", or hold the sizes (tau=1, {side}_weights='uniform')" if learned else ""
+            warnings.warn(
+                f"{side} clusters {empty.tolist()} are empty: lower n_{side}_clusters, or raise n_init{remedy}",
+                ConvergenceWarning,
+                stacklevel=4,
             )
 
     def __sklearn_tags__(self) -> Any:

@@ -41,6 +41,21 @@ def test_held_sizes_find_more_of_the_column_clusters_than_variational_em():
     assert (svem >= vem - 0.05).all()
 
 
+def test_prescribed_weights_that_differ_are_given_to_the_clusters_of_their_size():
+    """Sizes 5 to 1, held; without the fit that matches them the row clusters of these draws agree by .68, with it by .80."""
+    scores = []
+    for seed in range(6):
+        pi, rho = (np.geomspace(5, 1, size) for size in (5, 4))
+        pi, rho = pi / pi.sum(), rho / rho.sum()
+        means = 0.5 * np.random.default_rng(seed).normal(size=(5, 4))
+        draw = simulate_latent_blocks(200, 100, means, row_weights=pi, column_weights=rho, random_state=seed)
+        options = {"family": Gaussian("common"), "init": "random", "random_state": seed, "tol": 1e-6}
+        model = LatentBlockModel(5, 4, row_weights=pi, column_weights=rho, **options).fit(draw.data)
+        np.testing.assert_array_equal(model.row_weights_, pi)
+        scores.append(adjusted_rand_score(draw.row_labels, model.row_labels_))
+    assert np.mean(scores) > 0.74
+
+
 @pytest.fixture
 def products(monkeypatch):
     """The widths of all products with the matrix, by side."""
