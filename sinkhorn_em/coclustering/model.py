@@ -344,10 +344,10 @@ class LatentBlockModel(BiclusterMixin, BaseEstimator):
         for side in ("row", "column"):
             self._warn_of_empty(side)
         collapsed = self._family.collapsed(self._parameters)
-        constant = collapsed is not None and bool(collapsed.any())
+        constant = [] if collapsed is None else np.argwhere(collapsed).tolist()
         if constant:
             warnings.warn(
-                f"the variance of blocks {np.argwhere(collapsed).tolist()} is held at its floor: their cells are constant; lower "
+                f"the variance of blocks {constant} is held at its floor: their cells are constant; lower "
                 "the numbers of clusters, or choose Gaussian(variance='common')",
                 ConvergenceWarning,
                 stacklevel=3,
