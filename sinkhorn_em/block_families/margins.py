@@ -12,7 +12,7 @@ import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, issparse
 from sklearn.exceptions import ConvergenceWarning
 
 from .._typing import Floats
@@ -79,6 +79,27 @@ def measure_margins(X: Matrix, missing: csr_array | None, margins: str | None) -
             b = _per(columns, a, None if missing is None else missing.T) / mean
     exposure = a.sum() * b.sum() - (0.0 if missing is None else float(a @ (missing @ b)))
     return Margins(a, b, mean, float(total / exposure) if total else 1.0)
+
+
+def where_exposed(X: Matrix, scale: Margins, new: New | None) -> Matrix:
+    """New rows or columns without their counts where the fit had none: exposure 0 says nothing of clusters."""
+    if new is None:
+        return X
+    u, v = (np.ones(size) for size in X.shape)
+    if new == "rows":
+        v = (scale.column > 0).astype(float)
+    else:
+        u = (scale.row > 0).astype(float)
+    return X if u.all() and v.all() else scaled(X, u, v)
+
+
+def scaled(X: Matrix, u: Floats, v: Floats) -> Matrix:
+    """X_ij u_i v_j."""
+    if issparse(X):
+        return csr_array((X.data * np.repeat(u, np.diff(X.indptr)) * v[X.indices], X.indices, X.indptr), shape=X.shape)
+    Y = X * u[:, None]
+    Y *= v
+    return Y
 
 
 def exposures(X: Matrix, missing: csr_array | None, scale: Margins, margins: str | None, new: New | None) -> Any:

@@ -15,7 +15,7 @@ from ..cells import Cells, Part
 from ..cells.matrix import Matrix
 from .base import BlockFamily, Natural, New
 from .dispersion import LARGEST, SMALLEST, Rising, best_dispersion, profile
-from .margins import Margins, check_counts, check_margins, exposures, measure_margins
+from .margins import Margins, check_counts, check_margins, exposures, measure_margins, where_exposed
 from .poisson import SMALLEST_RATE, count_centre, count_points, log_factorials, mean_rates
 from .rising import Nonzeros, log_rising
 from .values import distinct, floating
@@ -79,7 +79,7 @@ class NegativeBinomial(BlockFamily):
     def cells(self, X: Matrix, missing: csr_array | None, scale: Margins, new: New | None = None) -> Cells:
         if new is not None:
             check_counts("NegativeBinomial", X, warn=False)
-        X = floating(X)
+        X = where_exposed(floating(X), scale, new)
         a, b, left_out = exposures(X, missing, scale, self.margins, new)
         nonzeros = _histogram(X) if self.margins is None else _nonzeros(X, a, b)
         rising = lru_cache(KEPT)(partial(log_rising, nonzeros))

@@ -13,7 +13,7 @@ from .._typing import Floats
 from ..cells import Cells, Part
 from ..cells.matrix import Matrix
 from .base import BlockFamily, Natural, New, with_exposure
-from .margins import Margins, check_counts, check_margins, exposures, measure_margins
+from .margins import Margins, check_counts, check_margins, exposures, measure_margins, scaled, where_exposed
 from .values import distinct, floating, mapped
 
 SMALLEST_RATE = 1e-12  # of the overall rate: costs at most 1e-12 nats a count, and no block forbids a cell (-inf)
@@ -61,7 +61,7 @@ class Poisson(BlockFamily):
     def cells(self, X: Matrix, missing: csr_array | None, scale: Margins, new: New | None = None) -> Cells:
         if new is not None:
             check_counts("Poisson", X, warn=False)
-        X = floating(X)
+        X = where_exposed(floating(X), scale, new)
         a, b, left_out = exposures(X, missing, scale, self.margins, new)
         constant = log_exposures(X, a, b) - log_factorials(X)
         return Cells((Part(X),), a, b, left_out, Counts(scale.rate, constant))
@@ -116,8 +116,8 @@ def count_points(cells: Cells, margins: str | None) -> Matrix:
     if margins is None:
         return mapped(X, np.sqrt)
     if margins != "both":
-        return mapped(_times(X, _inverse(a), _inverse(b)), np.sqrt)
-    Y = _times(X, _inverse(np.sqrt(a)), _inverse(np.sqrt(b)))
+        return mapped(scaled(X, _inverse(a), _inverse(b)), np.sqrt)
+    Y = scaled(X, _inverse(np.sqrt(a)), _inverse(np.sqrt(b)))
     if cells.missing is None:
         return Y
     expected = csr_array(mapped(cells.missing, np.sqrt))
@@ -127,15 +127,6 @@ def count_points(cells: Cells, margins: str | None) -> Matrix:
 def count_centre(cells: Cells, margins: str | None) -> tuple[Floats, Floats] | None:
     """sqrt(e) = sqrt(a) sqrt(b)' with both margins."""
     return (np.sqrt(cells.row_exposure), np.sqrt(cells.column_exposure)) if margins == "both" else None
-
-
-def _times(X: Matrix, u: Floats, v: Floats) -> Matrix:
-    """X_ij u_i v_j."""
-    if issparse(X):
-        return csr_array((X.data * np.repeat(u, np.diff(X.indptr)) * v[X.indices], X.indices, X.indptr), shape=X.shape)
-    Y = X * u[:, None]
-    Y *= v
-    return Y
 
 
 def _inverse(e: Floats) -> Floats:

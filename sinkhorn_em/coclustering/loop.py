@@ -33,7 +33,6 @@ from ..ot.solve import offset_of
 
 #: of a row or column step. Potentials are sums over hundreds of cells: an error of the masses costs that many nats
 TOLERANCES = Tolerances(marginal=1e-12, relative=1e-9, max_passes=200)
-HALF_STEPS = ("rows", "parameters", "columns", "parameters", "weights")
 
 
 class Side(NamedTuple):

@@ -91,12 +91,13 @@ class LatentBlockModel(BiclusterMixin, BaseEstimator):
     bound_ : float
         J at the end, total, nats; where 0 < tau < 1, less the price of the sizes.
     bounds_ : ndarray (n_iter_, 5)
-        J after the row step, the parameters, the column step, the parameters, and the weights of every sweep: read row by row it
-        never falls. Sweeps at temperatures above 1 are not in it.
+        J after the row step, the parameters, the column step, the parameters, and the weights of every sweep, the burn-in's first:
+        read row by row it never falls (but for rounding). Sweeps at temperatures above 1 are not in it.
     n_iter_ : int
         Sweeps of the best start.
     n_passes_ : int
-        Passes over (n, K) or (m, L) scores of the row and column steps of all starts.
+        Passes over (n, K) or (m, L) scores of the row and column steps of all starts; fits that match prescribed weights are not
+        counted.
     converged_ : bool
     marginal_errors_ : tuple of float
         L1 distance of the cluster sizes, as shares, from what tau asks, of rows and of columns.
@@ -176,8 +177,8 @@ class LatentBlockModel(BiclusterMixin, BaseEstimator):
         problem = self._problem(X, mask)
         with single_threaded_blas():
             given = self._given(row_labels, column_labels, problem.cells.shape)
-            best = self._fit(problem, self._labels(problem, given))
-        self._warn(best)
+            self._fit(problem, self._labels(problem, given))
+        self._warn()
         return self
 
     def _problem(self, X: Any, mask: Any) -> Problem:
@@ -191,11 +192,9 @@ class LatentBlockModel(BiclusterMixin, BaseEstimator):
             scale = family.measure(X, missing)
             return Problem(family, scale, family.cells(X, missing, scale))
 
-    def _fit(self, problem: Problem, labels: list[Labels], burn_in: bool = True) -> BlockOutcome:
+    def _fit(self, problem: Problem, labels: list[Labels], burn_in: bool = True) -> None:
         """The best of the fits from ``labels``, whose attributes are stored."""
-        best = best_of(self._outcomes(problem, labels, burn_in))
-        self._store(problem, best)
-        return best
+        self._store(problem, best_of(self._outcomes(problem, labels, burn_in)))
 
     def _outcomes(self, problem: Problem, labels: list[Labels], burn_in: bool) -> list[BlockOutcome]:
         schedule = replace(self._schedule(problem.family), burn_in=burn_in)
@@ -302,7 +301,9 @@ class LatentBlockModel(BiclusterMixin, BaseEstimator):
     def predict_rows(self, X: Any, *, mask: Any = None) -> Integers:
         """Clusters of new rows X (n', m): the most probable ones, given the column responsibilities and the weights.
 
-        A row's label does not depend on the other rows. Raises ValueError as `fit` does, and NotFittedError before it.
+        A row's label does not depend on the other rows. Counts in columns that had none in the fit say nothing where margins hold
+        them at 0. Sparse rows are made dense after a dense Gaussian fit, which shifts zeros. Raises ValueError as `fit` does, and
+        NotFittedError before it.
         """
         check_is_fitted(self)
         X, missing = self._validate(X, mask, reset=False)
@@ -339,16 +340,17 @@ class LatentBlockModel(BiclusterMixin, BaseEstimator):
         check_is_fitted(self)
         return float(self._icl)
 
-    def _warn(self, best: BlockOutcome) -> None:
-        """One warning for each thing that went wrong."""
+    def _warn(self) -> None:
+        """One warning for each thing that went wrong in the fit that is stored; from two calls below the user's."""
         for side in ("row", "column"):
             self._warn_of_empty(side)
         collapsed = self._family.collapsed(self._parameters)
         constant = [] if collapsed is None else np.argwhere(collapsed).tolist()
         if constant:
             warnings.warn(
-                f"the variance of blocks {constant} is held at its floor: their cells are constant; lower "
-                "the numbers of clusters, or choose Gaussian(variance='common')",
+                f"the variance of blocks {constant} is held at its floor, 1e-10 of that of all cells, and is not "
+                "theirs: their cells are constant, or a few cells of X are very large; look for outliers, lower the numbers of "
+                "clusters, or choose Gaussian(variance='common')",
                 ConvergenceWarning,
                 stacklevel=3,
             )

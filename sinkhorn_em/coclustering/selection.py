@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 from itertools import product
 from typing import Any, NamedTuple
@@ -10,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 from tqdm import tqdm
 
 from .._compiled import single_threaded_blas
@@ -71,16 +69,21 @@ def search_grid(
     problem, base = _problem(model, X, mask, (max(rows), max(columns)))
     fits, records = [], []
     with single_threaded_blas(), tqdm(total=len(rows) * len(columns), disable=not progress, desc="ICL grid") as bar:
-        at = places(problem.cells, problem.family, max(rows + columns), model.init)
+        at = {
+            size: places(problem.cells, problem.family, size, model.init)
+            for size in {max(K, L) for K, L in product(rows, columns)}
+        }
         for K in rows:
             for L in columns:
                 candidate = _candidate(base, K, L)
-                candidate._fit(problem, candidate._labels(problem, (None, None), at))
+                candidate._fit(problem, candidate._labels(problem, (None, None), at[max(K, L)]))
                 fits.append(candidate)
                 records.append(_record(candidate))
                 bar.update()
     table = pd.DataFrame(records)
-    return _finished(fits[int(table["icl"].argmin())], table)
+    best = fits[int(table["icl"].argmin())]
+    best._warn()
+    return BlockSearch(best, table)
 
 
 def search_moves(
@@ -156,7 +159,9 @@ def search_moves(
         again._fit(problem, [(best.row_labels_, best.column_labels_)])
         better = again.icl() < best.icl()
         records.append({"step": step + 1, "move": "burn-in", "accepted": better, **_record(again)})
-    return _finished(again if better else best, pd.DataFrame(records))
+    best = again if better else best
+    best._warn()
+    return BlockSearch(best, pd.DataFrame(records))
 
 
 def _best_move(candidates: dict[str, LatentBlockModel], model: LatentBlockModel) -> str | None:
@@ -293,13 +298,3 @@ def _record(model: LatentBlockModel) -> dict[str, Any]:
         "n_iter": model.n_iter_,
         "converged": model.converged_,
     }
-
-
-def _finished(model: LatentBlockModel, table: pd.DataFrame) -> BlockSearch:
-    if not model.converged_:
-        warnings.warn(
-            f"the best of {len(table)} fits did not converge in max_iter = {model.max_iter} sweeps: raise max_iter or tol",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
-    return BlockSearch(model, table)

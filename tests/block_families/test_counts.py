@@ -92,17 +92,19 @@ def test_exposures_of_a_new_row_are_its_counts_over_those_of_the_fit():
         assert cells.column_exposure is scale.column
 
 
-def test_a_new_row_may_have_counts_where_the_fit_had_none():
+@pytest.mark.parametrize("family", [Poisson("both"), Poisson("column"), NegativeBinomial("both")], ids=str)
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "CSR"])
+def test_counts_of_a_new_row_where_the_fit_had_none_say_nothing(family, sparse):
     X = matrix("poisson", SHAPE)
     X[:, 2] = 0
-    family = Poisson("both")
     _, scale = as_cells(family, X)
-    new = np.zeros((2, SHAPE[1]))
-    new[:, 2] = 3
-    new[0, 0] = 1
-    cells, _ = as_cells(family, new, scale=scale, new="rows")
-    assert np.isfinite(cells.over_columns(np.ones((SHAPE[1], 1)))).all()
-    assert family.constant(cells, None) == -np.inf  # the model of the fit gives such counts probability 0
+    new = matrix("poisson", (4, SHAPE[1]), seed=5)
+    new[:, 2] = 0
+    more = new.copy()
+    more[:, 2] = [200, 3, 0, 1]
+    plain, surprised = (family.cells(csr_array(Y) if sparse else Y, None, scale, "rows") for Y in (new, more))
+    N = responsibilities(SHAPE[1], 3, seed=1)
+    np.testing.assert_allclose(surprised.over_columns(N), plain.over_columns(N), rtol=1e-12)
 
 
 def test_rows_that_are_left_out_as_a_whole_have_exposure_0():

@@ -66,9 +66,10 @@ def test_a_grid_finds_the_numbers_that_were_drawn(drawn):
 
 
 def test_a_fit_of_the_grid_is_the_fit_that_one_would_make(drawn):
-    options = {"random_state": 3, "init": "random", "n_init": 2}
-    search = search_grid(LatentBlockModel(**options), drawn.data, [4], [3])
+    options = {"random_state": 3, "n_init": 2}
+    search = search_grid(LatentBlockModel(**options), drawn.data, [2, 4], [3, 6])
     alone = LatentBlockModel(4, 3, **options).fit(drawn.data)
+    assert search.table.set_index(["n_row_clusters", "n_column_clusters"])["bound"][4, 3] == alone.bound_
     assert search.model.bound_ == alone.bound_
     assert (search.model.row_labels_ == alone.row_labels_).all()
     assert search.model.n_features_in_ == alone.n_features_in_ == 60
@@ -140,11 +141,24 @@ def test_the_same_seed_gives_the_same_search(drawn, by_moves):
 
 
 def test_there_is_one_warning_if_the_best_fit_did_not_converge(drawn):
-    with pytest.warns(
-        ConvergenceWarning, match=r"the best of 2 fits did not converge in max_iter = 1 sweeps"
-    ) as caught:
+    with pytest.warns(ConvergenceWarning, match=r"no convergence in max_iter = 1 sweeps") as caught:
         search_grid(LatentBlockModel(max_iter=1, random_state=0), drawn.data, [3], [2, 3])
     assert len(caught) == 1
+
+
+@pytest.mark.parametrize("search", [search_moves, lambda m, X: search_grid(m, X, [1, 2], [1, 2])])
+def test_a_search_warns_of_what_a_fit_would_warn_of(search):
+    X = np.random.default_rng(0).normal(size=(40, 30))
+    X[:, :6] = 0.0
+    with pytest.warns(ConvergenceWarning, match="held at its floor"):
+        search(LatentBlockModel(random_state=0), X)
+
+
+def test_the_progress_bar_counts_fits_and_steps(drawn, capsys):
+    search_grid(LatentBlockModel(random_state=0), drawn.data, [2], [2, 3], progress=True)
+    assert "2/2" in capsys.readouterr().err
+    search_moves(LatentBlockModel(random_state=0), drawn.data, largest=(2, 2), progress=True)
+    assert "splits and merges" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
