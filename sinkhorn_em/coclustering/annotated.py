@@ -44,6 +44,8 @@ def fit_anndata(
         raise ValueError(f"layer is {layer!r}; it must be one of {sorted(adata.layers)}, or None for adata.X")
     X = adata.X if layer is None else adata.layers[layer]
     model.fit(X.to_memory() if hasattr(X, "to_memory") else X)
+    if all(isinstance(name, str) for name in adata.var_names):
+        model.feature_names_in_ = np.asarray(adata.var_names, object)
     adata.obs[key], adata.var[key] = _categories(model.row_labels_), _categories(model.column_labels_)
     adata.obsm[key], adata.varm[key] = model.row_responsibilities_, model.column_responsibilities_
     adata.uns[key] = {

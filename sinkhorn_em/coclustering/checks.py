@@ -38,6 +38,8 @@ def check_family(family: Any) -> BlockFamily:
     if isinstance(family, str) and family in BLOCK_FAMILIES:
         member: BlockFamily = BLOCK_FAMILIES[family]()
         return member
+    if isinstance(family, type) and issubclass(family, BlockFamily):
+        raise ValueError(f"family is the class {family.__name__}; it must be an object: {family.__name__}()")
     raise ValueError(
         f"family is {family!r}; it must be one of {sorted(BLOCK_FAMILIES)}, or an object of sinkhorn_em.block_families"
     )

@@ -25,6 +25,8 @@ from .schedule import BlockOutcome, BlockSchedule, best_of, match_sizes, run_sta
 from .starts import Labels, Places, draw_labels, places
 
 FALL = 1e-9  # of the bound: more than its rounding
+ALIKE = 1e-6  # relative: natural parameters no further apart are those of one block
+NAMED = 5  # blocks that a warning lists
 
 
 class Problem(NamedTuple):
@@ -71,7 +73,9 @@ class LatentBlockModel(BiclusterMixin, BaseEstimator):
     tol : float, default 1e-8
         A sweep that raises J by less, nats per observed cell, ends the fit.
     temperatures : sequence of float, optional
-        Falling, above 1: at most 10 sweeps at each before the fit, with divergences multiplied by it (deterministic annealing).
+        Falling, above 1: at most 10 sweeps at each before the fit, with divergences multiplied by it (deterministic annealing). A
+        path too hot forgets its start and ends with blocks that are all alike; the fit without it runs as well, and the better
+        counts.
     random_state : int, RandomState or None
     verbose : int, default 0
         1: a progress bar.
@@ -158,7 +162,8 @@ class LatentBlockModel(BiclusterMixin, BaseEstimator):
         Parameters
         ----------
         X : array, DataFrame or sparse matrix (n, m)
-            Rows and columns are clustered. Sparse input is never made dense. NaN: the cell is left out.
+            Rows and columns are clustered. Sparse input is never made dense, and what it does not store
+            is an observed 0. NaN: the cell is left out; a row without any cell has the weights as its responsibilities.
         y : ignored
         mask : boolean array or sparse matrix (n, m), optional
             True where a cell is left out.
@@ -344,13 +349,20 @@ class LatentBlockModel(BiclusterMixin, BaseEstimator):
         """One warning for each thing that went wrong in the fit that is stored; from two calls below the user's."""
         for side in ("row", "column"):
             self._warn_of_empty(side)
-        collapsed = self._family.collapsed(self._parameters)
-        constant = [] if collapsed is None else np.argwhere(collapsed).tolist()
+        constant = self._collapsed_blocks()
         if constant:
+            named = f"{constant[:NAMED]}" + (f" and {len(constant) - NAMED} more" if len(constant) > NAMED else "")
             warnings.warn(
-                f"the variance of blocks {constant} is held at its floor, 1e-10 of that of all cells, and is not "
-                "theirs: their cells are constant, or a few cells of X are very large; look for outliers, lower the numbers of "
-                "clusters, or choose Gaussian(variance='common')",
+                f"the variance of blocks {named} is held at its floor, 1e-10 of that of all cells, and is not theirs: their cells "
+                "are constant, or a few cells of X are very large; drop constant rows and columns, look for outliers, lower the "
+                "numbers of clusters, or choose Gaussian(variance='common')",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        if not constant and self._all_alike():
+            warnings.warn(
+                "all blocks are alike: X has no block structure that this start leads to; try another init or random_state, raise "
+                "n_init, or give starting labels that differ",
                 ConvergenceWarning,
                 stacklevel=3,
             )
@@ -369,6 +381,17 @@ class LatentBlockModel(BiclusterMixin, BaseEstimator):
                 ConvergenceWarning,
                 stacklevel=3,
             )
+
+    def _collapsed_blocks(self) -> list[list[int]]:
+        """Pairs (k, l) of blocks whose variance is at its floor."""
+        collapsed = self._family.collapsed(self._parameters)
+        return [] if collapsed is None else np.argwhere(collapsed).tolist()
+
+    def _all_alike(self) -> bool:
+        """There are several blocks, and their natural parameters are the same."""
+        natural = self._family.natural(self._parameters)
+        parts = [*natural.eta, natural.log_partition]
+        return natural.log_partition.size > 1 and all(np.ptp(A) <= ALIKE * (1 + np.abs(A).max()) for A in parts)
 
     def _warn_of_empty(self, side: str) -> None:
         """Clusters that no row (column) has as its most probable one; those of a prescribed weight of 0 are meant to be so."""

@@ -2,7 +2,8 @@
 
 With tau > 0 every start first runs at most 30 sweeps of variational Sinkhorn-EM with weights held, uniform or those given, and
 dispersions in common. Sides whose weights are prescribed stay held after it; those whose weights are learned are released:
-variational EM from there, and from the start itself as well, and the better of the two. Before weights that differ are held, the
+variational EM from there, and from the start itself as well, and the better of the two. With temperatures, the annealed path is one
+more, and the best of them counts. Before weights that differ are held, the
 clusters of a drawn start are matched to them by size, after a fit that learns them.
 """
 
@@ -80,7 +81,8 @@ def run_starts(
 ) -> list[BlockOutcome]:
     """Every start to its end; as many side by side as stay in the cache."""
     widest = max(len(w) for w in schedule.weights)
-    together = max(1, SIDE_BY_SIDE // (widest * (1 + schedule.released)))
+    paths = 1 + schedule.released + bool(schedule.temperatures)
+    together = max(1, SIDE_BY_SIDE // (widest * paths))
     outcomes: list[BlockOutcome] = []
     for i in range(0, len(labels), together):
         outcomes += _run_together(cells, schedule, labels[i : i + together], report)
@@ -91,30 +93,35 @@ def _run_together(
     cells: Cells, schedule: BlockSchedule, labels: list[Labels], report: Callable[[], None] | None
 ) -> list[BlockOutcome]:
     first, main = schedule.first, schedule.main
-    states = start_states(cells, first, labels, schedule.weights)
-    for temperature in schedule.temperatures:
-        warm = replace(first, temperature=temperature, max_iter=WARM_SWEEPS)
-        states = [fit.state for fit in run_phase(cells, warm, states, report)]
-    burnt = [] if first == main else run_phase(cells, first, states, report)
-    if not burnt:
-        return [BlockOutcome(fit, fit.bounds, fit.n_passes) for fit in run_phase(cells, main, states, report)]
-    rivals = _rivals(cells, schedule, labels, states)
-    fits = run_phase(cells, main, [fit.state for fit in burnt] + rivals, report)
+    plain = start_states(cells, first, labels, schedule.weights)
+    states = plain
+    if schedule.temperatures:  # too hot a start forgets all it knew: the plain one runs, too
+        states = plain + _annealed(cells, schedule, plain, report)
+    traces: list[list[tuple[float, ...]]] = [[] for _ in states]
+    passes = [0] * len(states)
+    if first != main:
+        burnt = run_phase(cells, first, states, report)
+        states, traces = [fit.state for fit in burnt], [fit.bounds for fit in burnt]
+        passes = [fit.n_passes for fit in burnt]
+    if schedule.released and first != main:
+        rivals = start_states(cells, main, labels, schedule.weights)
+        states, traces, passes = states + rivals, traces + [[] for _ in rivals], passes + [0] * len(rivals)
+    fits = run_phase(cells, main, states, report)
     outcomes = [
-        BlockOutcome(fit, [*before.bounds, *fit.bounds], before.n_passes + fit.n_passes)
-        for before, fit in zip(burnt, fits, strict=False)
+        BlockOutcome(fit, trace + fit.bounds, before + fit.n_passes)
+        for fit, trace, before in zip(fits, traces, passes, strict=True)
     ]
-    if not rivals:
-        return outcomes
-    others = [BlockOutcome(fit, fit.bounds, fit.n_passes) for fit in fits[len(burnt) :]]
-    return [best_of([one, other]) for one, other in zip(outcomes, others, strict=True)]
+    return [best_of(outcomes[s :: len(labels)]) for s in range(len(labels))]
 
 
-def _rivals(cells: Cells, schedule: BlockSchedule, labels: list[Labels], warm: list[BlockState]) -> list[BlockState]:
-    """States from which the main phase starts without the burn-in, where that differs in kind."""
-    if not schedule.released:
-        return []
-    return warm if schedule.temperatures else start_states(cells, schedule.main, labels, schedule.weights)
+def _annealed(
+    cells: Cells, schedule: BlockSchedule, states: list[BlockState], report: Callable[[], None] | None
+) -> list[BlockState]:
+    """States after some sweeps at every temperature."""
+    for temperature in schedule.temperatures:
+        warm = replace(schedule.first, temperature=temperature, max_iter=WARM_SWEEPS)
+        states = [fit.state for fit in run_phase(cells, warm, states, report)]
+    return states
 
 
 def match_sizes(cells: Cells, schedule: BlockSchedule, labels: list[Labels], drawn: tuple[bool, bool]) -> list[Labels]:

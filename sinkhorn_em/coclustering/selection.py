@@ -27,9 +27,14 @@ class BlockSearch(NamedTuple):
 
     #: fitted with the numbers of the lowest criterion
     model: LatentBlockModel
-    #: one row for each fit: n_row_clusters, n_column_clusters, icl (lower is better), bound (nats), n_iter, converged; a search by
-    #: moves adds step, move and accepted
+    #: one row for each fit: n_row_clusters, n_column_clusters, icl (lower is better), bound (nats), n_iter, converged, collapsed
+    #: (blocks whose variance is at its floor); a search by moves adds step, move and accepted
     table: pd.DataFrame
+
+    def __repr__(self) -> str:
+        model = self.model
+        sizes = f"{model.n_row_clusters} x {model.n_column_clusters} clusters"
+        return f"BlockSearch(model: {sizes}, ICL {model.icl():.1f}; table: {len(self.table)} fits)"
 
 
 def search_grid(
@@ -42,6 +47,9 @@ def search_grid(
     progress: bool = False,
 ) -> BlockSearch:
     """Fit every pair of numbers of clusters, and keep the one of the lowest `LatentBlockModel.icl`.
+
+    Fits with a block whose variance is at its floor have a likelihood without meaning; they are kept only if all fits are such.
+    Where many values are equal, as in logarithms of counts, use ``Gaussian(variance="common")`` or a family of counts.
 
     Parameters
     ----------
@@ -64,7 +72,7 @@ def search_grid(
     ValueError
         As `LatentBlockModel.fit`; or a number is no positive integer, or there is none; or weights are prescribed one by one.
     """
-    rows, columns = list(n_row_clusters), list(n_column_clusters)
+    rows, columns = _numbers("n_row_clusters", n_row_clusters), _numbers("n_column_clusters", n_column_clusters)
     _check(model, rows, columns)
     problem, base = _problem(model, X, mask, (max(rows), max(columns)))
     fits, records = [], []
@@ -81,7 +89,7 @@ def search_grid(
                 records.append(_record(candidate))
                 bar.update()
     table = pd.DataFrame(records)
-    best = fits[int(table["icl"].argmin())]
+    best = min(fits, key=_criterion)
     best._warn()
     return BlockSearch(best, table)
 
@@ -102,7 +110,8 @@ def search_moves(
     between the means. All ways to split, or to merge, run for 3 sweeps side by
     side, without a burn-in, and the best of them to the end. Of the (at most) four candidates the one of the lowest criterion is
     the next model; where none is better, rows and columns are split at once. The last model is fitted once more, burn-in and all,
-    from its labels, and the better of the two is returned.
+    from its labels, and the better of the two is returned. No move leads to more blocks
+    whose variance is at its floor (`search_grid`).
 
     Parameters
     ----------
@@ -157,7 +166,7 @@ def search_moves(
             bar.set_postfix_str(f"{best.n_row_clusters} x {best.n_column_clusters}, ICL {best.icl():.1f}")
         again = _candidate(base, best.n_row_clusters, best.n_column_clusters)
         again._fit(problem, [(best.row_labels_, best.column_labels_)])
-        better = again.icl() < best.icl()
+        better = _criterion(again) < _criterion(best)
         records.append({"step": step + 1, "move": "burn-in", "accepted": better, **_record(again)})
     best = again if better else best
     best._warn()
@@ -165,9 +174,17 @@ def search_moves(
 
 
 def _best_move(candidates: dict[str, LatentBlockModel], model: LatentBlockModel) -> str | None:
-    """The move to the lowest criterion, None if none lowers it."""
-    move = min(candidates, key=lambda name: candidates[name].icl(), default=None)
-    return move if move is not None and candidates[move].icl() < model.icl() else None
+    """The move to fewer variances at the floor, or to as many and the lowest criterion; None if it lowers neither."""
+    if not candidates:
+        return None
+    order = {name: (len(fit._collapsed_blocks()), fit.icl()) for name, fit in candidates.items()}
+    move = min(order, key=lambda name: order[name])
+    return move if order[move] < (len(model._collapsed_blocks()), model.icl()) else None
+
+
+def _criterion(model: LatentBlockModel) -> tuple[bool, float]:
+    """ICL, sound fits first: at the floor of variances a likelihood is as high as the floor is low."""
+    return bool(model._collapsed_blocks()), model.icl()
 
 
 def _double_split(
@@ -262,6 +279,13 @@ def _merges(labels: Integers, K: int, profiles: Floats) -> list[Integers]:
     return found
 
 
+def _numbers(name: str, numbers: Iterable[int]) -> list[int]:
+    """The numbers to try, as a list."""
+    if not isinstance(numbers, Iterable):
+        raise ValueError(f"{name} is {numbers!r}; it must be several numbers to try, such as range(2, 8)")
+    return list(numbers)
+
+
 def _check(model: LatentBlockModel, rows: list[int], columns: list[int]) -> None:
     for name, numbers in (("n_row_clusters", rows), ("n_column_clusters", columns)):
         if not numbers:
@@ -297,4 +321,5 @@ def _record(model: LatentBlockModel) -> dict[str, Any]:
         "bound": model.bound_,
         "n_iter": model.n_iter_,
         "converged": model.converged_,
+        "collapsed": len(model._collapsed_blocks()),
     }

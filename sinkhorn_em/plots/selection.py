@@ -72,7 +72,7 @@ def plot_icl(table: Any) -> Figure:
 
     Parameters
     ----------
-    table : DataFrame
+    table : DataFrame, or the result of a search
         ``n_row_clusters``, ``n_column_clusters``, ``icl`` (lower is better), and maybe ``step``
         and ``move`` ("split rows", "merge columns", ...): one row a fit, as ``coclustering.search_grid`` and
         ``search_moves`` give.
@@ -89,6 +89,7 @@ def plot_icl(table: Any) -> Figure:
     ValueError
         A column is missing, or no ICL is finite.
     """
+    table = getattr(table, "table", table)
     absent = [name for name in COLUMNS if name not in table]
     if absent:
         raise ValueError(f"table has no column {absent}; it must have {list(COLUMNS)}, one row a fit")

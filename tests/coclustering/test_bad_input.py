@@ -31,7 +31,7 @@ OPTIONS = [
     ({"tol": "small"}, "tol is 'small'"),
     ({"family": "normal"}, r"family is 'normal'; it must be one of \['bernoulli', 'gaussian'"),
     ({"family": None}, "family is None"),
-    ({"family": Gaussian}, "family is <class"),
+    ({"family": Gaussian}, r"family is the class Gaussian; it must be an object: Gaussian\(\)"),
     ({"family": Gaussian("blocks")}, "variance of Gaussian is 'blocks'"),
     ({"family": Poisson("rows")}, "margins of Poisson is 'rows'"),
     ({"init": "kmeans"}, "init is 'kmeans'; it must be one of"),
@@ -168,9 +168,26 @@ def test_a_constant_gaussian_matrix_says_that_it_is_constant(value):
         model = LatentBlockModel(2, 2, random_state=0).fit(
             np.full((6, 5), value), row_labels=[0, 1] * 3, column_labels=[0, 1, 0, 1, 0]
         )
-    assert sum("held at its floor: their cells are constant" in str(w.message) for w in told) == 1
+    assert sum("held at its floor" in str(w.message) for w in told) == 1
     assert all(issubclass(w.category, ConvergenceWarning) and "fell" not in str(w.message) for w in told)
     np.testing.assert_allclose(model.block_parameters_["means"], value, rtol=1e-12)
+
+
+def test_a_long_list_of_constant_blocks_is_cut():
+    X = np.repeat(np.arange(8.0), 5)[:, None] * np.ones((1, 6))
+    with pytest.warns(
+        ConvergenceWarning, match=r"blocks \[\[0, 0\], (\[\d, 0\],? ?){4}\] and 3 more is held at its floor"
+    ):
+        LatentBlockModel(8, 1, random_state=0).fit(X, row_labels=np.repeat(np.arange(8), 5), column_labels=[0] * 6)
+
+
+def test_a_start_that_tells_nothing_apart_is_named():
+    X = np.kron(np.random.default_rng(0).normal(size=(20, 10)), np.ones((2, 2)))
+    labels = {"row_labels": [0, 1] * 20, "column_labels": [0, 1] * 10}  # equal rows, and columns, in different clusters
+    with warnings.catch_warnings(record=True) as told:  # the clusters that lose every tie are empty, too
+        warnings.simplefilter("always")
+        LatentBlockModel(2, 2).fit(X, **labels)
+    assert any(str(w.message).startswith("all blocks are alike: X has no block structure") for w in told)
 
 
 @every_family

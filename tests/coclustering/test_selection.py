@@ -135,6 +135,10 @@ def test_cells_left_out_and_sparse_counts_are_searched():
             assert (search.model.n_row_clusters, search.model.n_column_clusters) == (2, 2)
 
 
+def test_a_search_says_what_it_found(by_moves):
+    assert repr(by_moves).startswith("BlockSearch(model: 4 x 3 clusters, ICL ")
+
+
 def test_the_same_seed_gives_the_same_search(drawn, by_moves):
     again = search_moves(clone(by_moves.model), drawn.data)
     assert again.table.equals(by_moves.table)
@@ -146,12 +150,22 @@ def test_there_is_one_warning_if_the_best_fit_did_not_converge(drawn):
     assert len(caught) == 1
 
 
-@pytest.mark.parametrize("search", [search_moves, lambda m, X: search_grid(m, X, [1, 2], [1, 2])])
-def test_a_search_warns_of_what_a_fit_would_warn_of(search):
+SEARCHES = [search_moves, lambda m, X: search_grid(m, X, [1, 2], [1, 2])]
+
+
+@pytest.mark.parametrize("search", SEARCHES, ids=["moves", "grid"])
+def test_constant_columns_do_not_draw_a_search_to_the_floor_of_variances(search):
     X = np.random.default_rng(0).normal(size=(40, 30))
     X[:, :6] = 0.0
+    found = search(LatentBlockModel(random_state=0), X)
+    assert found.table["collapsed"].any()
+    assert found.table.loc[found.table["icl"] == found.model.icl(), "collapsed"].min() == 0
+
+
+@pytest.mark.parametrize("search", SEARCHES, ids=["moves", "grid"])
+def test_a_search_warns_of_what_a_fit_would_warn_of(search):
     with pytest.warns(ConvergenceWarning, match="held at its floor"):
-        search(LatentBlockModel(random_state=0), X)
+        search(LatentBlockModel(random_state=0), np.full((6, 5), 2.0))
 
 
 def test_the_progress_bar_counts_fits_and_steps(drawn, capsys):
@@ -165,6 +179,7 @@ def test_the_progress_bar_counts_fits_and_steps(drawn, capsys):
     ("call", "message"),
     [
         (lambda m, X: search_grid(m, X, [], [2]), "n_row_clusters is empty"),
+        (lambda m, X: search_grid(m, X, 3, [2]), "n_row_clusters is 3; it must be several numbers"),
         (lambda m, X: search_grid(m, X, [2], [0]), "n_column_clusters is 0; it must be an integer of at least 1"),
         (lambda m, X: search_grid(m, X, [2], [61]), "n_column_clusters is 61"),
         (lambda m, X: search_moves(m, X, start=(3, 2), largest=(2, 2)), "start is .3, 2. and largest"),
