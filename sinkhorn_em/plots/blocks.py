@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NAMED = 60  # more names than these cannot be read along an axis
+ROUNDING = 1e-12  # of the largest parameter: less is 0, and no sign
 FAINT = 0.05  # share of the colour scale below which bars of means are left short: standardised columns are no news
 TAILS = (1, 99)  # percentiles of the pixels between which colours change
 LETTER, LINE = 0.016, 0.035  # width and height of a letter of a label, as shares of the axis
@@ -264,10 +265,12 @@ def _draw_names(axis: Any, side: Side, names: list[str] | None, kind: str) -> No
 def _draw_means(ax: Axes, layer: Floats, everything: Floats, order: Any, sizes: Any) -> Any:
     """One heat map with numbers, and the names of the clusters."""
     edges = [_widths(s[o]) for s, o in zip(sizes, order, strict=True)]
+    largest = max(float(np.nanmax(np.abs(everything))), 1e-300)
+    everything, layer = (np.where(np.abs(v) < ROUNDING * largest, 0.0, v) for v in (everything, layer))
     look = _look(everything, (0, 100))
     image = ax.pcolormesh(edges[1], edges[0], layer, edgecolors="white", linewidth=1.5, **look)
     middles = [(e[1:] + e[:-1]) / 2 for e in edges]
-    signed, largest = np.nanmin(everything) < 0, max(float(np.nanmax(np.abs(everything))), 1e-300)
+    signed = np.nanmin(everything) < 0
     decimals = max(
         0, 2 - int(np.floor(np.log10(largest)))
     )  # three digits of the largest: small negative ones are short

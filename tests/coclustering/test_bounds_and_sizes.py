@@ -7,6 +7,8 @@ from co_clusterings import TAUS, WEIGHTS, blocks, charge, fit, fitted_bound, lef
 from scipy.sparse import csc_array, csr_array
 
 from sinkhorn_em.block_families import Gaussian
+from sinkhorn_em.coclustering.loop import BlockPhase, SideRule, run_phase, start_states
+from sinkhorn_em.ot import FixedMass, FreeMass, RelaxedMass
 
 # missing cells, CSR, temperatures: every pair of them, in turn over the cases below
 VARIANTS = [(0, 0, 0), (0, 1, 1), (1, 0, 1), (1, 1, 0)]
@@ -108,6 +110,19 @@ def test_prescribed_weights_are_matched_to_starts_by_size():
         model = fit("gaussian-block", X, tau=tau, row_weights=pi, column_weights=rho)
         np.testing.assert_array_equal(np.bincount(model.row_labels_), 60 * pi)
         np.testing.assert_array_equal(np.bincount(model.column_labels_), 40 * rho)
+
+
+@pytest.mark.parametrize("rule", [FreeMass(), FixedMass(), RelaxedMass(0.5)], ids=["vem", "svem", "half"])
+@pytest.mark.parametrize("name", FAMILIES)
+def test_at_a_temperature_the_bound_with_dearer_divergences_never_falls(name, rule):
+    X, z, w = blocks(name, gap=0.5)
+    family = FAMILIES[name]
+    cells = family.cells(X, None, family.measure(X, None))
+    side = SideRule(rule, learned=not rule.constrains)
+    phase = BlockPhase(family, side, side, max_iter=8, tol=-np.inf, temperature=4.0)
+    states = start_states(cells, phase, [(z, w)], (np.full(3, 1 / 3), np.full(2, 1 / 2)))
+    bounds = np.ravel(run_phase(cells, phase, states)[0].bounds)
+    assert np.diff(bounds).min() >= -ROUNDING * (1 + abs(bounds[-1]))
 
 
 def test_temperatures_leave_the_trace_at_temperature_1():

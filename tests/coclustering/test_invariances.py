@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from sinkhorn_em import LatentBlockModel, set_num_threads
 from sinkhorn_em.block_families import NegativeBinomial, Poisson
-from sinkhorn_em.coclustering.starts import METHODS, draw_labels, places
+from sinkhorn_em.coclustering.starts import METHODS, SMALL, draw_labels, places
 
 every_family = pytest.mark.parametrize("name", FAMILIES)
 both = pytest.mark.parametrize("tau", [0, 1], ids=["vem", "svem"])
@@ -142,6 +142,24 @@ def test_the_number_of_threads_does_not_change_a_bit(init, sparse):
     for other in results[1:]:
         for a, b in zip(results[0], other, strict=True):
             np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("family", ["poisson-both", "negative_binomial-both"])
+def test_threads_do_not_change_a_bit_of_counts_too_many_to_decompose_as_a_whole(family):
+    rng = np.random.default_rng(0)
+    X = csr_array(rng.poisson(np.exp(rng.normal(size=(500, 1)) + 0.5 * rng.normal(size=250)) * 0.2).astype(float))
+    assert X.shape[0] * X.shape[1] > SMALL
+    results = []
+    try:
+        for threads in (1, 2, 4):
+            set_num_threads(threads)
+            with threadpool_limits(threads):
+                results.append(fit(family, X, 4, 3, max_iter=3, tol=0))
+    finally:
+        set_num_threads(None)
+    for other in results[1:]:
+        np.testing.assert_array_equal(other.bounds_, results[0].bounds_)
+        np.testing.assert_array_equal(other.row_responsibilities_, results[0].row_responsibilities_)
 
 
 @pytest.mark.parametrize("init", METHODS)
