@@ -16,13 +16,18 @@ FORMAT = 2
 PRIVATE = ("_coordinates", "_family", "_parameters", "_weights", "_learned", "_fitted_as")
 
 
+#: parts of the package that a fitted mixture is made of: names of classes are unique among these only
+PARTS = ("coordinates", "families", "mixture", "ot", "weight_steps")
+
+
 @cache
 def _kinds() -> dict[str, type]:
     """Classes of this package whose objects may be stored, by name."""
     root = __name__.split(".")[0]
-    modules = [module for name, module in sys.modules.items() if name.split(".")[0] == root]
+    places = tuple(f"{root}.{part}" for part in PARTS)
+    modules = [module for name, module in sys.modules.items() if name.startswith(places)]
     named = {name: kind for module in modules for name, kind in vars(module).items() if isinstance(kind, type)}
-    return {name: kind for name, kind in named.items() if kind.__module__.split(".")[0] == root}
+    return {name: kind for name, kind in named.items() if kind.__module__.startswith(places)}
 
 
 def to_plain(value: Any) -> Any:

@@ -7,8 +7,9 @@ import pytest
 from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 
-from sinkhorn_em import GaussianMixture, solve_plan
+from sinkhorn_em import GaussianMixture, block_families, families, solve_plan
 from sinkhorn_em.datasets import simulate_many_to_one
+from sinkhorn_em.mixture import storage
 
 IRIS = load_iris().data
 quiet = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -309,3 +310,9 @@ def test_a_warm_start_keeps_what_is_frozen_now():
     )
     assert model.means_[[0, 2]] == pytest.approx(places[[0, 2]], rel=1e-12)
     assert model.weights_[1] == 0.25
+
+
+def test_a_stored_family_is_not_mistaken_for_a_block_family_of_its_name():
+    assert block_families.Poisson.__name__ == families.Poisson.__name__
+    assert storage._kinds()["Poisson"] is families.Poisson
+    assert not any("block_families" in kind.__module__ for kind in storage._kinds().values())
