@@ -1,7 +1,8 @@
 """Co-clustering: latent block models fitted by variational Sinkhorn-EM.
 
 `model` has the estimator, `loop` the fit, `schedule` its phases and starts, `starts` the starting labels, `criterion` the
-integrated completed likelihood, `selection` the search for the numbers of clusters, `annotated` AnnData.
+integrated completed likelihood, `selection` the search for the numbers of clusters, `soundness` what a fit is
+warned of, `annotated` AnnData.
 """
 
 from .annotated import fit_anndata

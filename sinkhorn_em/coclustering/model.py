@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
 from sklearn.base import BaseEstimator, BiclusterMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from tqdm import tqdm
@@ -19,14 +17,10 @@ from .._typing import Integers
 from ..block_families import BLOCK_FAMILIES, BlockFamily
 from ..block_families.base import New
 from ..cells import Cells
-from . import checks, criterion
+from . import checks, criterion, soundness
 from .loop import side_scores
 from .schedule import BlockOutcome, BlockSchedule, best_of, match_sizes, run_starts
 from .starts import Labels, Places, draw_labels, places
-
-FALL = 1e-9  # of the bound: more than its rounding
-ALIKE = 1e-6  # relative: natural parameters no further apart are those of one block
-NAMED = 5  # blocks that a warning lists
 
 
 class Problem(NamedTuple):
@@ -183,7 +177,7 @@ class LatentBlockModel(BiclusterMixin, BaseEstimator):
         with single_threaded_blas():
             given = self._given(row_labels, column_labels, problem.cells.shape)
             self._fit(problem, self._labels(problem, given))
-        self._warn()
+        soundness.warn_of(self, stacklevel=3)
         return self
 
     def _problem(self, X: Any, mask: Any) -> Problem:
@@ -344,69 +338,6 @@ class LatentBlockModel(BiclusterMixin, BaseEstimator):
         """
         check_is_fitted(self)
         return float(self._icl)
-
-    def _warn(self) -> None:
-        """One warning for each thing that went wrong in the fit that is stored; from two calls below the user's."""
-        for side in ("row", "column"):
-            self._warn_of_empty(side)
-        constant = self._collapsed_blocks()
-        if constant:
-            named = f"{constant[:NAMED]}" + (f" and {len(constant) - NAMED} more" if len(constant) > NAMED else "")
-            warnings.warn(
-                f"the variance of blocks {named} is held at its floor, 1e-10 of that of all cells, and is not theirs: their cells "
-                "are constant, or a few cells of X are very large; drop constant rows and columns, look for outliers, lower the "
-                "numbers of clusters, or choose Gaussian(variance='common')",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-        if not constant and self._all_alike():
-            warnings.warn(
-                "all blocks are alike: X has no block structure that this start leads to; try another init or random_state, raise "
-                "n_init, or give starting labels that differ",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-        fall = -float(np.diff(self.bounds_.ravel()).min(initial=0.0))
-        # scores of constant cells are differences of numbers that are larger by 1 / floor: their rounding is no news
-        if not constant and fall > FALL * (1 + abs(self.bound_)):
-            warnings.warn(
-                f"the bound fell by {fall:.2g} nats on the way, which it never does in exact arithmetic: a family of your own "
-                "does not raise its likelihood, or X has values of very different size (rescale it)",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-        if not self.converged_:
-            warnings.warn(
-                f"no convergence in max_iter = {self.max_iter} sweeps (tol = {self.tol}): raise max_iter or tol",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-
-    def _collapsed_blocks(self) -> list[list[int]]:
-        """Pairs (k, l) of blocks whose variance is at its floor."""
-        collapsed = self._family.collapsed(self._parameters)
-        return [] if collapsed is None else np.argwhere(collapsed).tolist()
-
-    def _all_alike(self) -> bool:
-        """There are several blocks, and their natural parameters are the same."""
-        natural = self._family.natural(self._parameters)
-        parts = [*natural.eta, natural.log_partition]
-        return natural.log_partition.size > 1 and all(np.ptp(A) <= ALIKE * (1 + np.abs(A).max()) for A in parts)
-
-    def _warn_of_empty(self, side: str) -> None:
-        """Clusters that no row (column) has as its most probable one; those of a prescribed weight of 0 are meant to be so."""
-        weights, asked = getattr(self, f"{side}_weights_"), getattr(self, f"{side}_weights")
-        empty = np.setdiff1d(np.arange(len(weights)), getattr(self, f"{side}_labels_"))
-        learned = isinstance(asked, str) and asked == "learned"
-        if not learned:
-            empty = empty[weights[empty] > 0]
-        if len(empty):
-            remedy = f", or hold the sizes (tau=1, {side}_weights='uniform')" if learned else ""
-            warnings.warn(
-                f"{side} clusters {empty.tolist()} are empty: lower n_{side}_clusters, or raise n_init{remedy}",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

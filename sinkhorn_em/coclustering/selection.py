@@ -15,6 +15,7 @@ from .._compiled import single_threaded_blas
 from .._parameters import check_integer
 from .._typing import Floats, Integers
 from .model import LatentBlockModel, Problem
+from .soundness import collapsed_blocks, warn_of
 from .starts import Labels, Places, places
 
 TRIAL_SWEEPS = 3  # of every way to split or merge, before the best one is fitted to the end
@@ -90,7 +91,7 @@ def search_grid(
                 bar.update()
     table = pd.DataFrame(records)
     best = min(fits, key=_criterion)
-    best._warn()
+    warn_of(best, stacklevel=3)
     return BlockSearch(best, table)
 
 
@@ -169,7 +170,7 @@ def search_moves(
         better = _criterion(again) < _criterion(best)
         records.append({"step": step + 1, "move": "burn-in", "accepted": better, **_record(again)})
     best = again if better else best
-    best._warn()
+    warn_of(best, stacklevel=3)
     return BlockSearch(best, pd.DataFrame(records))
 
 
@@ -177,14 +178,14 @@ def _best_move(candidates: dict[str, LatentBlockModel], model: LatentBlockModel)
     """The move to fewer variances at the floor, or to as many and the lowest criterion; None if it lowers neither."""
     if not candidates:
         return None
-    order = {name: (len(fit._collapsed_blocks()), fit.icl()) for name, fit in candidates.items()}
+    order = {name: (len(collapsed_blocks(fit)), fit.icl()) for name, fit in candidates.items()}
     move = min(order, key=lambda name: order[name])
-    return move if order[move] < (len(model._collapsed_blocks()), model.icl()) else None
+    return move if order[move] < (len(collapsed_blocks(model)), model.icl()) else None
 
 
 def _criterion(model: LatentBlockModel) -> tuple[bool, float]:
     """ICL, sound fits first: at the floor of variances a likelihood is as high as the floor is low."""
-    return bool(model._collapsed_blocks()), model.icl()
+    return bool(collapsed_blocks(model)), model.icl()
 
 
 def _double_split(
@@ -321,5 +322,5 @@ def _record(model: LatentBlockModel) -> dict[str, Any]:
         "bound": model.bound_,
         "n_iter": model.n_iter_,
         "converged": model.converged_,
-        "collapsed": len(model._collapsed_blocks()),
+        "collapsed": len(collapsed_blocks(model)),
     }
