@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from .model import LatentBlockModel
 
@@ -58,5 +57,7 @@ def fit_anndata(
     return model
 
 
-def _categories(labels: Any) -> pd.Categorical:
+def _categories(labels: Any) -> Any:
+    import pandas as pd  # here: it would slow `import sinkhorn_em`
+
     return pd.Categorical(labels.astype(str), categories=[str(k) for k in np.unique(labels)])

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import product
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 from sklearn.base import clone
 from tqdm import tqdm
 
@@ -17,6 +16,9 @@ from .._typing import Floats, Integers
 from .model import LatentBlockModel, Problem
 from .soundness import collapsed_blocks, warn_of
 from .starts import Labels, Places, places
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 TRIAL_SWEEPS = 3  # of every way to split or merge, before the best one is fitted to the end
 PAIRS = 3  # that are tried of those to merge
@@ -89,7 +91,7 @@ def search_grid(
                 fits.append(candidate)
                 records.append(_record(candidate))
                 bar.update()
-    table = pd.DataFrame(records)
+    table = _frame(records)
     best = min(fits, key=_criterion)
     warn_of(best, stacklevel=3)
     return BlockSearch(best, table)
@@ -171,7 +173,7 @@ def search_moves(
         records.append({"step": step + 1, "move": "burn-in", "accepted": better, **_record(again)})
     best = again if better else best
     warn_of(best, stacklevel=3)
-    return BlockSearch(best, pd.DataFrame(records))
+    return BlockSearch(best, _frame(records))
 
 
 def _best_move(candidates: dict[str, LatentBlockModel], model: LatentBlockModel) -> str | None:
@@ -312,6 +314,12 @@ def _candidate(base: LatentBlockModel, K: int, L: int) -> LatentBlockModel:
         if hasattr(base, name):
             setattr(candidate, name, getattr(base, name))
     return candidate
+
+
+def _frame(records: list[dict[str, Any]]) -> pd.DataFrame:
+    import pandas as pd  # here: it would slow `import sinkhorn_em`
+
+    return pd.DataFrame(records)
 
 
 def _record(model: LatentBlockModel) -> dict[str, Any]:
