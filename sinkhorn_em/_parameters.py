@@ -11,6 +11,7 @@ from ._typing import Floats
 
 SUM_TOLERANCE = 1e-8  # weights typed with eight digits still count as summing to one
 SYMMETRY_TOLERANCE = 1e-8  # relative; room for a covariance computed in another order
+LARGEST = 1e140  # of the data: squares, and sums of many of them, stay finite
 WEIGHT_TOLERANCE = 1e-6  # weights of an estimator may be results of other computations
 
 

@@ -8,13 +8,11 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from .._parameters import as_numbers, check_choice, check_integer, check_simplex
+from .._parameters import LARGEST, as_numbers, check_choice, check_integer, check_simplex
 from .._typing import Floats, Integers
 from ..block_families import BLOCK_FAMILIES, BlockFamily
 from ..ot import ColumnRule, rule_for_tau
 from .starts import METHODS
-
-LARGEST = 1e140  # of the data: squares, and sums of many of them, stay finite
 
 
 def check_options(estimator: Any) -> None:

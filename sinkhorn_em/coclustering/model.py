@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from tqdm import tqdm
 
 from .._compiled import single_threaded_blas
-from .._typing import Integers
+from .._typing import Booleans, Integers
 from ..block_families import BLOCK_FAMILIES, BlockFamily
 from ..block_families.base import New
 from ..cells import Cells
@@ -275,15 +275,13 @@ class LatentBlockModel(BiclusterMixin, BaseEstimator):
             self._posterior_labels(cells, True),
             self._posterior_labels(cells, False),
         )
-        blocks = np.divmod(np.arange(self.n_row_clusters * self.n_column_clusters), self.n_column_clusters)
-        self.rows_ = self.row_labels_ == blocks[0][:, None]
-        self.columns_ = self.column_labels_ == blocks[1][:, None]
+        labels = self.row_labels_, self.column_labels_
+        self.rows_, self.columns_ = block_indicators(*labels, self.n_row_clusters, self.n_column_clusters)
         self.bounds_ = np.array(best.bounds)
         self.bound_ = float(self.bounds_[-1, -1])
         self.n_iter_, self.n_passes_ = len(best.bounds), best.n_passes
         self.converged_ = best.fit.converged
         self.marginal_errors_ = (state.rows.marginal_error, state.columns.marginal_error)
-        labels = self.row_labels_, self.column_labels_
         learned = self._schedule(family).learned
         self._icl = criterion.icl(cells, family, state, labels, learned, scale)
 
@@ -346,3 +344,9 @@ class LatentBlockModel(BiclusterMixin, BaseEstimator):
         family = BLOCK_FAMILIES.get(self.family) if isinstance(self.family, str) else self.family
         tags.input_tags.positive_only = getattr(family, "non_negative", False)
         return tags
+
+
+def block_indicators(rows: Integers, columns: Integers, K: int, L: int) -> tuple[Booleans, Booleans]:
+    """Rows (K L, n) and columns (K L, m) of all blocks of these labels, in the order of scikit-learn's SpectralBiclustering."""
+    k, l = np.divmod(np.arange(K * L), L)
+    return rows == k[:, None], columns == l[:, None]

@@ -110,11 +110,10 @@ def search_moves(
 
     A cluster is split in two by k-means, on the means of its rows (columns) over the clusters of the other side, and on its leading
     singular coordinates, which see what these means hide; merged are the three pairs that lose least of the sum of squares
-    between the means. All ways to split, or to merge, run for 3 sweeps side by
-    side, without a burn-in, and the best of them to the end. Of the (at most) four candidates the one of the lowest criterion is
-    the next model; where none is better, rows and columns are split at once. The last model is fitted once more, burn-in and all,
-    from its labels, and the better of the two is returned. No move leads to more blocks
-    whose variance is at its floor (`search_grid`).
+    between the means. All ways to split, or to merge, run for 3 sweeps side by side, without a burn-in, and the best of them to
+    the end. Of the (at most) four candidates the one of the lowest criterion is the next model; where none is better, rows and
+    columns are split at once. The last model is fitted once more, burn-in and all, from its labels, and the better of the two is
+    returned. No move leads to more blocks whose variance is at its floor (`search_grid`).
 
     Parameters
     ----------

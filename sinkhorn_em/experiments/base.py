@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
+from sklearn.exceptions import ConvergenceWarning
 
 from ..plots import COLOURS
 
@@ -107,3 +109,10 @@ def generator(seed: int, task: Task) -> np.random.Generator:
     """Random numbers of one task: a function of the seed and of the task."""
     digest = hashlib.sha256(key(task).encode()).digest()
     return np.random.default_rng([seed, *np.frombuffer(digest, np.uint32).tolist()])
+
+
+def fit_quietly(model: Any, X: Any, **options: Any) -> Any:
+    """The model, fitted; what a ConvergenceWarning would say (empty clusters, sweeps that ran out) is in the table."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return model.fit(X, **options)

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BiclusterMixin
 from sklearn.cluster import KMeans, SpectralBiclustering, SpectralCoclustering
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score, consensus_score
 
 from .._typing import Floats, Integers
 from ..block_families import BlockFamily, Gaussian, Poisson
 from ..coclustering import LatentBlockModel
+from ..coclustering.model import block_indicators
 from ..datasets import simulate_latent_blocks
 from ..metrics import coclustering_ari
+from .base import fit_quietly
 
 VEM, VEM_LEARNED, SVEM = "VEM, uniform weights", "VEM, learned weights", "SVEM, uniform weights"
 DEFAULT = "default (burn-in, VEM)"
@@ -88,20 +88,13 @@ def fit_all(blocks: Blocks, everything: bool, seed: int) -> Iterator[tuple[str, 
         models |= {VEM_TRUE: {"tau": 0.0, **true}, SVEM_TRUE: true}
     for name, options in models.items():
         model = LatentBlockModel(K, L, family=blocks.family, init="random", random_state=seed, **options)
-        yield name, _quiet(model, blocks.X)
+        yield name, fit_quietly(model, blocks.X)
         if name in FROM_TRUTH:
-            yield FROM_TRUTH[name], _quiet(model, blocks.X, **truth)
+            yield FROM_TRUTH[name], fit_quietly(model, blocks.X, **truth)
     if everything:
         yield BICLUSTERING, SpectralBiclustering((K, L), random_state=seed).fit(blocks.X)
         yield COCLUSTERING, SpectralCoclustering(max(K, L), random_state=seed).fit(blocks.X)
         yield KMEANS, EachSide(blocks.X, K, L, seed)
-
-
-def _quiet(model: LatentBlockModel, X: Floats, **labels: Integers) -> LatentBlockModel:
-    """Fitted, without the warnings that clusters are empty, which are counted."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return model.fit(X, **labels)
 
 
 class EachSide(BiclusterMixin):
@@ -112,12 +105,6 @@ class EachSide(BiclusterMixin):
         z, w = (KMeans(count, n_init=KMEANS_STARTS, random_state=seed).fit(Y).labels_ for Y, count in sides)
         self.row_labels_, self.column_labels_ = z, w
         self.rows_, self.columns_ = block_indicators(z, w, K, L)
-
-
-def block_indicators(rows: Integers, columns: Integers, K: int, L: int) -> tuple[Any, Any]:
-    """Rows (K L, n) and columns (K L, m) of all blocks, as scikit-learn keeps them."""
-    k, el = np.divmod(np.arange(K * L), L)
-    return rows == k[:, None], columns == el[:, None]
 
 
 def measures(blocks: Blocks, fit: Any, consensus: bool) -> dict[str, Any]:

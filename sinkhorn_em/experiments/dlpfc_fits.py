@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -12,7 +11,6 @@ import numpy as np
 import pandas as pd
 from sklearn.cluster import KMeans, SpectralBiclustering, SpectralCoclustering
 from sklearn.decomposition import PCA
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 from sklearn.mixture import GaussianMixture as PlainMixture
 
@@ -21,6 +19,7 @@ from ..block_families import BlockFamily, Gaussian, NegativeBinomial, Poisson
 from ..coclustering import LatentBlockModel
 from ..datasets import fetch_dlpfc, load_pbmc68k
 from ..mixture import GaussianMixture
+from .base import fit_quietly
 from .dlpfc_genes import MARKERS, symbol
 
 GENE_CLUSTERS = 8
@@ -105,7 +104,7 @@ def fit_blocks(data: Counts, arm: str, seed: int) -> pd.DataFrame:
     for method in methods:
         options = _options(method, data.shares)
         model = LatentBlockModel(len(data.names), L, family=family, init=init, random_state=seed, **options)
-        _quietly(model, X)
+        fit_quietly(model, X)
         record = _scores(method, data.truth, model.row_labels_)
         record |= {"bound": model.bound_ / data.logs.size, "sweeps": model.n_iter_, "converged": model.converged_}
         if arm == MAIN and data.coordinates is not None:
@@ -136,7 +135,7 @@ def fit_baselines(data: Counts, seed: int) -> pd.DataFrame:
     }
     records = []
     for method, (model, X, labels, criterion) in models.items():
-        _quietly(model, X)
+        fit_quietly(model, X)
         records.append(_scores(method, data.truth, labels(model)) | {"bound": criterion(model)})
     return pd.DataFrame(records)
 
@@ -166,13 +165,6 @@ def _standardised(X: Floats) -> Floats:
     centred = X - X.mean(axis=0)
     deviation = centred.std(axis=0)
     return centred / np.where(deviation > 0, deviation, 1.0)
-
-
-def _quietly(model: Any, X: Any) -> None:
-    """Fit; that clusters are empty, or sweeps ran out, is in the table."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(X)
 
 
 def _scores(method: str, truth: Integers, labels: Integers) -> dict[str, Any]:

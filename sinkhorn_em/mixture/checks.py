@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .._parameters import as_numbers, check_choice, check_integer, check_simplex
+from .._parameters import LARGEST, as_numbers, check_choice, check_integer, check_simplex
 from .._typing import Booleans, Floats
 from ..families.priors import InverseWishart, NormalInverseWishart, NormalPrior
 from ..initialisation import METHODS
@@ -18,7 +18,6 @@ from ..weight_steps import MASSES, ExponentiatedGradient, WeightStep
 
 #: how weights are learned, by name
 WEIGHT_STEPS: dict[str, WeightStep] = {"learned": MASSES, "exponentiated_gradient": ExponentiatedGradient()}
-LARGEST = 1e140  # of the data: squares, and sums of many of them, stay finite
 
 
 def check_options(estimator: Any) -> None:

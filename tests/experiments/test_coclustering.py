@@ -37,7 +37,7 @@ def test_all_models_of_a_matrix_start_at_nearest_rows_and_columns_drawn_once(fam
     found = {name: fit.bound_ for name, fit in study.fit_all(blocks, False, 7)}
     for name, options in study.MODELS.items():
         model = LatentBlockModel(SMALL.K, SMALL.L, family=blocks.family, **options)
-        assert study._quiet(model, blocks.X, **labels).bound_ == found[name]
+        assert study.fit_quietly(model, blocks.X, **labels).bound_ == found[name]
 
 
 def test_the_default_is_one_of_two_runs_of_which_vem_is_the_other(losses):
@@ -82,7 +82,7 @@ def test_from_the_truth_the_loss_and_the_agreement_are_those_computed_before():
     for seed in range(12):
         blocks = study.draw_blocks("Gaussian", SMALL, study.BALANCED, np.random.default_rng(seed))
         model = LatentBlockModel(SMALL.K, SMALL.L, family=blocks.family, **study.HELD)
-        fit = study._quiet(model, blocks.X, row_labels=blocks.rows, column_labels=blocks.columns)
+        fit = study.fit_quietly(model, blocks.X, row_labels=blocks.rows, column_labels=blocks.columns)
         found = study.measures(blocks, fit, False)
         rows.append([found[name] for name in ("row_ari", "column_ari", "loss")])
     expected = [*EXPECTED["Gaussian", "200 x 100"][TRUTH], 1.43917]
