@@ -9,8 +9,9 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from .annotated import read_h5ad
+from .downloads import sha256_of
 from .spots import LAYERS, Spots, integer_counts, layer_names, most_dispersed
-from .visium import SPOTS, public_section, sha256_of
+from .visium import SPOTS, public_section
 
 DESCRIPTION = """Human dorsolateral prefrontal cortex: counts of {p} genes in {n} spots of a section on a 10x Visium slide.
 
@@ -56,7 +57,7 @@ def fetch_dlpfc(
     section : str
         One of the twelve, 151507 to 151510 and 151669 to 151676; without effect where path is a file.
     data_home : path, optional
-        Folder of the public files. None: ``pooch.os_cache("sinkhorn-em")``.
+        Folder of the public files. None: the environment variable ``SINKHORN_EM_DATA``, else ``pooch.os_cache("sinkhorn-em")``.
     download : bool
         Whether to download what is not in ``data_home`` (needs the extra ``fetch``).
     n_genes : int or None

@@ -6,9 +6,6 @@ and layers are tables in the authors' repository, taken at the commits that have
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +13,7 @@ import numpy as np
 import pandas as pd
 from scipy.sparse import csr_matrix
 
+from .downloads import Remote, data_folder, obtain, optional, sha256_of
 from .spots import Spots, integer_counts, layer_names
 
 SPOTS = {  # of every section
@@ -36,15 +34,14 @@ BUCKET = "https://spatial-dlpfc.s3.us-east-2.amazonaws.com/h5"
 REPOSITORY = "https://raw.githubusercontent.com/LieberInstitute/HumanPilot"
 POSITIONS_COMMIT = "39ed906fad38095e3d7005e1b47f48c00b846371"
 LAYERS_COMMIT = "5dc52dc562893754c1db263479c573a3c3292609"
-CACHE = "sinkhorn-em"
 
 
 def public_section(
     section: str, data_home: str | Path | None, download: bool, expected: dict[str, str]
 ) -> tuple[Spots, str, dict[str, str]]:
     """A section, the words for where it is from, and the sums of its files."""
-    folder = Path(data_home) if data_home is not None else Path(_optional("pooch").os_cache(CACHE))
-    files = [_present(name, url, folder, download, expected) for name, url in _addresses(section).items()]
+    folder = data_folder(data_home)
+    files = [obtain(_remote(name, url, expected), (folder,), download) for name, url in _addresses(section).items()]
     sums = sha256_of(files, expected)
     counts, positions, layers = files
     spots = _assemble(section, *_read_counts(counts), positions, layers)
@@ -56,20 +53,6 @@ def public_section(
     return spots, f"section {section} at {BUCKET} and {REPOSITORY}", sums
 
 
-def sha256_of(files: Iterable[Path], expected: dict[str, str]) -> dict[str, str]:
-    """Sums by name of file; ValueError where another one was expected."""
-    sums = {}
-    for file in files:
-        with file.open("rb") as stream:
-            sums[file.name] = hashlib.file_digest(stream, "sha256").hexdigest()
-        if expected.get(file.name, sums[file.name]) != sums[file.name]:
-            raise ValueError(
-                f"{file} has the sha256 {sums[file.name]}, expected {expected[file.name]}; "
-                "it is another version or damaged: delete it and get it again, or leave sha256 out."
-            )
-    return sums
-
-
 def _addresses(section: str) -> dict[str, str]:
     """Names of files and where they are: counts, positions, layers."""
     return {
@@ -79,28 +62,14 @@ def _addresses(section: str) -> dict[str, str]:
     }
 
 
-def _present(name: str, url: str, folder: Path, download: bool, expected: dict[str, str]) -> Path:
-    """The file in the folder, downloaded if it is not there."""
-    path = folder / name
-    if path.is_file():
-        return path
-    if not download:
-        raise FileNotFoundError(f"{path} is absent and download=False; get it from {url}, or pass download=True.")
-    known = f"sha256:{expected[name]}" if name in expected else None
-    _optional("pooch").retrieve(url, known_hash=known, fname=name, path=folder)
-    return path
-
-
-def _optional(module: str) -> Any:
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise ImportError(f"the public files need {module} ({error}): pip install 'sinkhorn-em[fetch]'") from None
+def _remote(name: str, url: str, expected: dict[str, str]) -> Remote:
+    """A public file, which is checked against the sum that the caller gave."""
+    return Remote(name, url, f"sha256:{expected[name]}" if name in expected else None)
 
 
 def _read_counts(path: Path) -> tuple[Any, Any, Any]:
     """Counts (spots, genes), identifiers of genes, and barcodes of a file by Space Ranger."""
-    with _optional("h5py").File(path, "r") as file:
+    with optional("h5py", path.name).File(path, "r") as file:
         matrix = file["matrix"]
         genes, barcodes = (np.asarray(matrix[key]).astype(str) for key in ("features/id", "barcodes"))
         parts = tuple(np.asarray(matrix[key]) for key in ("data", "indices", "indptr"))

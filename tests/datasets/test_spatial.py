@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from scipy.sparse import csc_matrix, csr_matrix
 
-from sinkhorn_em.datasets import annotated, fetch_dlpfc, visium
+from sinkhorn_em.datasets import annotated, downloads, fetch_dlpfc, visium
 from sinkhorn_em.datasets.spots import dispersion, layer_names
 
 GENES = np.array(["ENSG1", "ENSG2", "ENSG3", "ENSG4"])
@@ -278,6 +278,7 @@ def test_a_download_of_another_sum_is_refused_and_not_kept(server, tmp_path):
 
 def test_the_cache_is_the_usual_place_of_the_system(server, tmp_path, monkeypatch):
     write_public(server)
+    monkeypatch.delenv(downloads.VARIABLE, raising=False)
     monkeypatch.setattr("pooch.os_cache", lambda project: tmp_path / "cache" / project)
     assert same(fetch_dlpfc())
     assert len(list((tmp_path / "cache" / "sinkhorn-em").iterdir())) == 3
@@ -304,8 +305,9 @@ def test_nothing_is_downloaded_unless_allowed(tmp_path):
 
 @pytest.mark.parametrize("home", [None, "given"])
 def test_without_pooch_the_extra_is_named(tmp_path, monkeypatch, home):
-    monkeypatch.setattr(visium, "import_module", absent)
-    with pytest.raises(ImportError, match=r"public files need pooch .*pip install 'sinkhorn-em\[fetch\]'"):
+    monkeypatch.delenv(downloads.VARIABLE, raising=False)
+    monkeypatch.setattr(downloads, "import_module", absent)
+    with pytest.raises(ImportError, match=r"public files needs pooch .*pip install 'sinkhorn-em\[fetch\]'"):
         fetch_dlpfc(data_home=home and tmp_path)
 
 
