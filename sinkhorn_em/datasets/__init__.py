@@ -14,19 +14,33 @@ from sinkhorn_em.datasets.classical import (
     load_gvhd,
     load_thyroid,
 )
+from sinkhorn_em.datasets.images import (
+    IMAGE_SETS,
+    fetch_cifar10,
+    fetch_fashion_mnist,
+    fetch_mnist,
+    fetch_usps,
+    load_digit_images,
+)
 from sinkhorn_em.datasets.neuropal import load_neuropal_atlas, load_neuropal_worms, simulate_neurons, synthetic_atlas
 from sinkhorn_em.datasets.simulated import simulate_gaussian_mixture, simulate_many_to_one
 from sinkhorn_em.datasets.single_cell import load_pbmc68k
 from sinkhorn_em.datasets.spatial import fetch_dlpfc
 
 __all__ = [
+    "IMAGE_SETS",
+    "fetch_cifar10",
     "fetch_dlpfc",
+    "fetch_fashion_mnist",
+    "fetch_mnist",
+    "fetch_usps",
     "load_acidity",
     "load_banknote",
     "load_chevron",
     "load_crabs",
     "load_cross",
     "load_diabetes",
+    "load_digit_images",
     "load_faithful",
     "load_galaxies",
     "load_gvhd",
