@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._typing import Floats, Integers
-from .mixtures import label_codes
+from .matching import label_codes
 
 AVERAGES: dict[str, Callable[[float, float], float]] = {
     "arithmetic": lambda true, found: (true + found) / 2,

@@ -1,4 +1,4 @@
-"""Clusterings and fitted centres of a mixture against the truth."""
+"""Fitted centres of a mixture against the truth."""
 
 from __future__ import annotations
 
@@ -10,72 +10,10 @@ from scipy.sparse import eye_array, kron, vstack
 from scipy.spatial.distance import cdist
 
 from .._parameters import SUM_TOLERANCE
-from .._typing import Floats, Integers
+from .._typing import Floats
 
 EQUAL_TOLERANCE = 1e-14  # weights this close count as equal: many rounding errors, and far less than a row in n
 LP_TOLERANCE = 1e-10  # the smallest that HiGHS takes, on masses below 1 and on costs scaled to at most 1
-
-
-def clustering_accuracy(y_true: Any, labels: Any) -> float:
-    r"""Share of the rows that are right under the best one-to-one matching of labels to classes.
-
-    .. math:: \max_{\pi} \frac1n \#\{i : y_i = \pi(\text{label}_i)\}
-
-    over one-to-one maps pi, by the Hungarian method. There may be more labels than classes, or fewer: rows of a label that
-    has no class to itself are wrong.
-
-    Parameters
-    ----------
-    y_true : array (n,)
-        Classes: numbers, strings or booleans.
-    labels : array (n,)
-        Clusters: numbers, strings or booleans, not necessarily those of the classes.
-
-    Returns
-    -------
-    accuracy : float
-        In (0, 1]; 1 when the clusters are the classes under other names.
-
-    Raises
-    ------
-    ValueError
-        If the lengths differ, there are no rows, or a label is NaN.
-
-    References
-    ----------
-    Kuhn 1955 (the Hungarian method).
-    """
-    truth, found = label_codes(y_true, "y_true"), label_codes(labels, "labels")
-    counts = _cross_table(truth, found)
-    return float(counts[linear_sum_assignment(counts, maximize=True)].sum() / len(truth))
-
-
-def matched_labels(y_true: Any, labels: Any) -> Integers:
-    """Labels as numbers of the classes that they match best, one to one: the matching of `clustering_accuracy`.
-
-    Parameters
-    ----------
-    y_true : array (n,)
-        Classes.
-    labels : array (n,)
-        Clusters.
-
-    Returns
-    -------
-    matched : ndarray (n,) of int
-        Positions among the sorted classes; -1 for clusters that have no class to themselves.
-
-    Raises
-    ------
-    ValueError
-        As `clustering_accuracy`.
-    """
-    truth, found = label_codes(y_true, "y_true"), label_codes(labels, "labels")
-    counts = _cross_table(truth, found)
-    classes, clusters = linear_sum_assignment(counts, maximize=True)
-    of_cluster = np.full(counts.shape[1], -1)
-    of_cluster[clusters] = classes
-    return of_cluster[found]
 
 
 def mixing_distance(weights: Any, means: Any, true_weights: Any, true_means: Any) -> Any:
@@ -186,25 +124,6 @@ def recovered(means: Any, true_means: Any, radius: float) -> bool:
         raise ValueError(f"radius={radius!r} must be non-negative; one standard deviation is usual.")
     missed = np.sqrt(_squared_distances(means, true_means)) > radius
     return not missed[linear_sum_assignment(missed)].any()
-
-
-def label_codes(labels: Any, name: str) -> Integers:
-    """Labels as numbers 0, 1, ... in sorted order."""
-    array = np.asarray(labels)
-    if array.ndim != 1 or array.size == 0:
-        raise ValueError(f"{name} has the shape {array.shape}; it must be a vector of at least one label.")
-    if np.any(array != array):  # only NaN differs from itself
-        raise ValueError(f"{name} has NaN in {np.sum(array != array)} rows; drop them, or give them a label.")
-    return np.unique(array, return_inverse=True)[1]
-
-
-def _cross_table(truth: Integers, found: Integers) -> Integers:
-    """Rows of every class in every cluster."""
-    if len(truth) != len(found):
-        raise ValueError(f"y_true has {len(truth)} rows and labels {len(found)}; pass one label for every row.")
-    counts = np.zeros((truth.max() + 1, found.max() + 1), dtype=np.int64)
-    np.add.at(counts, (truth, found), 1)
-    return counts
 
 
 def _measure(weights: Any, means: Any, weights_name: str, means_name: str) -> tuple[Floats, Floats]:
