@@ -15,6 +15,11 @@ LARGEST = 1e140  # of the data: squares, and sums of many of them, stay finite
 WEIGHT_TOLERANCE = 1e-6  # weights of an estimator may be results of other computations
 
 
+def is_tensor(value: Any) -> bool:
+    """A torch tensor, found without importing torch."""
+    return any(kind.__module__.partition(".")[0] == "torch" for kind in type(value).__mro__)
+
+
 def check_integer(name: str, value: Any, least: int) -> None:
     """ValueError unless ``value`` is an integer of at least ``least``."""
     if not isinstance(value, Integral) or isinstance(value, bool) or value < least:

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from numbers import Integral, Real
+from importlib import import_module
 from typing import Any, Literal
 
 import numpy as np
 
+from .._parameters import is_tensor
 from .._typing import Booleans, Floats
-from .columns import RULES, ColumnRule, FixedMass, rule_for_tau
+from .checks import check_masses, check_rule, check_settings
+from .columns import ColumnRule, FixedMass
 from .feasibility import InfeasibleMarginalsError, check_feasible
 from .kernel import Evaluation, evaluate, log_normalisers
 from .newton import Pass, Solution, Tolerances, solve_newton
 from .plan import Plan, RowsPlan
 from .sinkhorn import solve_sinkhorn
 
-EMPTY_ROWS = ("raise", "prior", "drop")
 SOLVERS = {"newton": solve_newton, "sinkhorn": solve_sinkhorn}
 MAX_PASSES = {"newton": 1000, "sinkhorn": 20_000}
+TOLERANCE = 1e-9  # L1 error of the column masses
 RELATIVE_TOLERANCE = 1e3  # times tol: the error allowed in log(c/b) when tol is allowed in the sum of |c - b|
 LARGEST_POTENTIAL = 1e15
 
@@ -32,10 +34,10 @@ def solve_plan(
     tau: Any = None,
     potentials: Any = None,
     method: Literal["newton", "sinkhorn"] = "newton",
-    tol: float = 1e-9,
+    tol: float | None = None,
     max_passes: int | None = None,
     empty_rows: Literal["raise", "prior", "drop"] = "raise",
-) -> Plan:
+) -> Any:
     r"""Solve the entropic transport of n rows onto K columns.
 
     .. math:: \max_{P \ge 0,\ P 1 = a}\ \langle P, S\rangle - KL(P \,|\, a b^T) - \sum_k \rho_k KL(P_{.k} | b_k)
@@ -44,8 +46,10 @@ def solve_plan(
 
     Parameters
     ----------
-    scores : array (n, K), float32 or float64
-        Log-densities, or ``-cost / epsilon``. -inf forbids a pair. Work is in float64 whatever the storage.
+    scores : array (n, K), or torch tensor (..., n, K)
+        Log-densities, or ``-cost / epsilon``. -inf forbids a pair. Arrays are worked on in float64 whatever their storage. A
+        tensor is solved on its own device, all leading dimensions at once, and gives a `sinkhorn_em.ot.tensors.TensorPlan` of
+        tensors; its other arguments may have the leading dimensions too.
     row_mass : array (n,), optional
         Masses a >= 0, normalised to sum 1; default uniform. A row of mass 0 does not count, but has its responsibilities.
     column_mass : array (K,), optional
@@ -59,8 +63,9 @@ def solve_plan(
         Warm start g, nats (K + 1 with a virtual column).
     method : "newton" or "sinkhorn"
         Trust-region Newton, or the plain scaling iteration.
-    tol : float
-        Largest L1 error of the column masses; log(c/b) may be off by at most ``1000 tol`` in every column.
+    tol : float, optional
+        Largest L1 error of the column masses; log(c/b) may be off by at most ``1000 tol`` in every column. Default 1e-9, and 1e-6
+        for a float32 tensor.
     max_passes : int, optional
         Passes over the scores; default 1000 (newton), 20000 (sinkhorn).
     empty_rows : "raise", "prior" or "drop"
@@ -69,6 +74,7 @@ def solve_plan(
     Returns
     -------
     Plan
+        Or `sinkhorn_em.ot.tensors.TensorPlan`, of a tensor.
 
     Raises
     ------
@@ -81,19 +87,17 @@ def solve_plan(
     ----------
     Cuturi & Peyre 2018 (semi-dual); Chizat et al. 2018 (KL columns); Mena et al. 2020 (Sinkhorn-EM).
     """
+    if is_tensor(scores):
+        options = {"potentials": potentials, "method": method, "tol": tol, "max_passes": max_passes}
+        tensors = import_module("sinkhorn_em.ot.tensors")
+        return tensors.solve_plan(scores, row_mass, column_mass, rule=rule, tau=tau, empty_rows=empty_rows, **options)
+    check_settings(method, tol, max_passes, empty_rows)
     S = _check_scores(scores)
     n, K = S.shape
-    a = _check_mass(row_mass, n, "row_mass", column_mass)
-    b = _check_mass(column_mass, K, "column_mass", row_mass)
-    rule = _check_rule(rule, tau, K)
-    if not isinstance(method, str) or method not in SOLVERS:
-        raise ValueError(f"method is {method!r}; it must be one of {sorted(SOLVERS)}")
-    if empty_rows not in EMPTY_ROWS:
-        raise ValueError(f"empty_rows is {empty_rows!r}; it must be 'raise', 'prior' or 'drop'")
-    if max_passes is not None and not (isinstance(max_passes, Integral) and max_passes >= 1):
-        raise ValueError(f"max_passes is {max_passes!r}; it must be an integer of at least 1, or None")
-    if not isinstance(tol, Real) or not float(tol) > 0:
-        raise ValueError(f"tol is {tol}; it must be positive: 1e-9 is the default")
+    a = check_masses(row_mass, n, "row_mass", column_mass)
+    b = check_masses(column_mass, K, "column_mass", row_mass)
+    rule = check_rule(rule, tau, K)
+    tol = TOLERANCE if tol is None else float(tol)
     b = rule.extend(b)
     active = b > 0
     if not active.all():
@@ -189,41 +193,6 @@ def _check_scores(scores: Any) -> Floats:
             "forbid the pair"
         )
     return S
-
-
-def _check_mass(mass: Any, size: int, name: str, other: Any) -> Floats:
-    if mass is None:
-        return np.full(size, 1 / size)
-    m = np.asarray(mass, float)
-    if m.shape != (size,):
-        raise ValueError(f"{name} has shape {m.shape}; it must be ({size},), one mass for each of the scores' axis")
-    if not (m >= 0).all() or not np.isfinite(m).all():
-        bad = int(np.flatnonzero(~((m >= 0) & np.isfinite(m)))[0])
-        raise ValueError(f"{name}[{bad}] is {m[bad]}; masses must be finite and not negative")
-    total = float(m.sum())
-    if not total > 0:
-        raise ValueError(f"{name} sums to {total}; at least one mass must be positive")
-    if other is not None and np.sum(other) > 0 and abs(float(np.sum(other)) - total) > 1e-6 * total:
-        raise ValueError(
-            f"{name} sums to {total:.6g} and the other marginal to {float(np.sum(other)):.6g}; both must have the same total: "
-            "divide each by its sum"
-        )
-    return m / total
-
-
-def _check_rule(rule: str | ColumnRule, tau: Any, K: int) -> ColumnRule:
-    if tau is not None:
-        if rule != "fixed":
-            raise ValueError(f"tau is {tau} and rule is {rule!r}; tau is short for a rule: give only one of them")
-        chosen = rule_for_tau(np.asarray(tau, float) if np.ndim(tau) else float(tau))
-    elif isinstance(rule, ColumnRule):
-        chosen = rule
-    elif isinstance(rule, str) and rule in RULES:
-        chosen = RULES[rule]()
-    else:
-        raise ValueError(f"rule is {rule!r}; it must be one of {sorted(RULES)} or a rule object")
-    chosen.check(K)
-    return chosen
 
 
 def _check_potentials(potentials: Any, active: Booleans) -> Floats:
