@@ -150,6 +150,10 @@ def _solution(point: _Point, passes: Tensor, status: Tensor) -> Solution:
 class _Step:
     """The Newton step ``d``, the decrease the quadratic model predicts for it, its norm, and whether it leaves its region."""
 
+    d: Tensor  # (B, K)
+    norm: Tensor  # (B,)
+    predicted: Tensor  # (B,)
+
     def __init__(self, point: _Point, rule: TensorRule, b: Tensor, radius: Tensor) -> None:
         self._point, self._rule, self._active, self._radius = point, rule, b > 0, radius
         self.H = torch.diag_embed(point.gram.sum(2) + rule.curvature(point.g, b)) - point.gram
