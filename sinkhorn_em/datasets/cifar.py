@@ -56,9 +56,9 @@ def _rows(content: bytes, name: str, path: Path) -> Any:
 
 
 def _records(rows: Any) -> tuple[Any, Any]:
-    """Colours are the last axis of images."""
+    """Colours are the last axis of images, in memory too."""
     planes = rows[:, 1:].reshape(-1, 3, SIDE, SIDE)
-    return planes.transpose(0, 2, 3, 1), rows[:, 0]
+    return np.ascontiguousarray(planes.transpose(0, 2, 3, 1)), rows[:, 0]
 
 
 def read_jpegs(path: Path, parts: tuple[str, ...]) -> list[tuple[Any, Any]]:

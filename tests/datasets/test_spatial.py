@@ -1,9 +1,6 @@
 """The prefrontal cortex from an .npz file, from an .h5ad file, and from public files, made up here and served locally."""
 
 import hashlib
-import threading
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pandas as pd
@@ -208,11 +205,6 @@ def test_without_anndata_the_extra_is_named(tmp_path, monkeypatch):
 # the public files
 
 
-class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, format, *args):
-        pass
-
-
 def write_public(folder, *, barcodes=BARCODES, positions=BARCODES):
     """The public files as the authors lay them out: genes x spots, some spots outside the tissue, other sections' layers."""
     h5py = pytest.importorskip("h5py")
@@ -237,22 +229,13 @@ def write_public(folder, *, barcodes=BARCODES, positions=BARCODES):
 
 
 @pytest.fixture
-def server(tmp_path, monkeypatch):
+def server(public, monkeypatch):
     """Serves the folder that it returns, in place of the bucket and the repository, and pretends that a section has five spots."""
-    pytest.importorskip("pooch")
-    folder = tmp_path / "public"
-    folder.mkdir()
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=folder)) as httpd:
-        thread = threading.Thread(target=httpd.serve_forever)
-        thread.start()
-        address = f"http://127.0.0.1:{httpd.server_address[1]}"
-        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-        monkeypatch.setattr(visium, "BUCKET", f"{address}/h5")
-        monkeypatch.setattr(visium, "REPOSITORY", address)
-        monkeypatch.setitem(visium.SPOTS, "151510", 5)
-        yield folder
-        httpd.shutdown()
-        thread.join()
+    folder, address = public
+    monkeypatch.setattr(visium, "BUCKET", f"{address}/h5")
+    monkeypatch.setattr(visium, "REPOSITORY", address)
+    monkeypatch.setitem(visium.SPOTS, "151510", 5)
+    return folder
 
 
 def test_the_public_files_are_downloaded_once_and_give_the_same(server, tmp_path, monkeypatch):
