@@ -27,6 +27,8 @@ from .canvas import (
     require_matplotlib,
     without_frame,
 )
+from .confusion import plot_confusion
+from .embedding import plot_embedding
 from .geometry import (
     centres,
     component_covariances,
@@ -36,7 +38,9 @@ from .geometry import (
     has_counts,
     informative_features,
 )
+from .history import plot_history
 from .selection import plot_block_bounds, plot_icl
+from .sizes import plot_sizes
 from .spots import hexagonal_positions, plot_spots
 
 if TYPE_CHECKING:
@@ -55,8 +59,12 @@ __all__ = [
     "plot_block_means",
     "plot_blocks",
     "plot_bounds",
+    "plot_confusion",
+    "plot_embedding",
+    "plot_history",
     "plot_icl",
     "plot_mixture",
+    "plot_sizes",
     "plot_spots",
     "require_matplotlib",
 ]
