@@ -1,0 +1,99 @@
+"""Many trainings of the same data as one job: the seeds are a batch dimension (`members`), and each gives its own result."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from ..metrics import clustering_accuracy
+from . import networks
+from .assignment import nearest
+from .options import Options
+from .sources import InMemory
+from .state import State, new_state
+from .training import Hooks, train
+
+NETWORK = 2000  # key of the random numbers that draw the first parameters
+
+
+class Trained(NamedTuple):
+    """What S trainings gave."""
+
+    state: State
+    labels: np.ndarray  # (S, n) the nearest centre of every row
+    history: pd.DataFrame  # a row for each epoch and member; accuracy every few epochs, if classes are known
+
+
+def train_seeds(
+    X: Tensor,
+    options: Options,
+    seeds: Sequence[int],
+    *,
+    encoder: str = "mlp",
+    n_codes: int = 10,
+    y: Any = None,
+    every: int = 1,
+    start: State | None = None,
+    device: str = "cpu",
+    progress: bool = False,
+) -> Trained:
+    """Train one network a seed on rows X (n, *shape), all at once.
+
+    Parameters
+    ----------
+    X : Tensor (n, *shape), float32
+    options : Options
+    seeds : sequence of int
+        One a member; a member's result depends on its own seed (and, in the last bits, on how many are trained beside it).
+    encoder, n_codes : of `networks.build`
+    y : array (n,), optional
+        Classes, for the accuracy in the history; they have no influence on the training.
+    every : int
+        Epochs of clustering between two accuracies (the last has one always).
+    start : State, optional
+        Networks that are pre-trained: options.pretrain_epochs is then taken as done. They are copied.
+    device : str
+    progress : bool
+        A progress bar.
+
+    Returns
+    -------
+    Trained
+    """
+    where = torch.device(device)
+    shape = tuple(X.shape[1:])
+    state = new_state([build(encoder, shape, n_codes, seed) for seed in seeds], shape, options, where)
+    if start is not None:
+        state.members.load_state_dict(start.members.state_dict())
+        state.phase = 1
+    source = InMemory(X.to(where))
+    length = options.epochs + (options.pretrain_epochs if start is None else 0)
+
+    def labels() -> np.ndarray:
+        return nearest(state.members.codes(source.X, where), state, options).numpy()
+
+    with tqdm(total=length, disable=not progress, unit="epoch") as bar:
+
+        def after_epoch(state: State, rows: list[dict[str, Any]]) -> bool:
+            if y is not None and state.phase == 1 and (state.epoch % every == 0 or state.epoch == options.epochs):
+                for row, found in zip(rows, labels(), strict=True):
+                    row["accuracy"] = clustering_accuracy(y, found)
+            bar.update()
+            bar.set_postfix(loss=np.mean([row["loss"] for row in rows]))
+            return False
+
+        train(state, source, options, list(seeds), Hooks(lambda state, measures: None, after_epoch))
+    return Trained(state, labels(), pd.DataFrame(state.history))
+
+
+def build(encoder: str, shape: tuple[int, ...], n_codes: int, seed: int) -> networks.Autoencoder:
+    """A network whose first parameters are a function of the seed."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed * 1_000_003 + NETWORK)
+        return networks.build(encoder, shape, n_codes)

@@ -1,0 +1,187 @@
+"""The training loop (Algorithm 2 of Genevay, Dulac-Arnold & Vert 2019): pre-training, centres, then all terms together.
+
+Random numbers are a function of (seed, phase, epoch), so that a run that is resumed after any epoch goes on as it would have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from . import centres
+from .objective import Terms, clustering_loss, consistency_loss, reconstruction_loss
+from .options import Options
+from .sources import Source
+from .state import PHASES, State, new_optimiser
+
+CENTRES = 1000  # key of the random numbers that draw the centres
+STEP, LARGEST_MOVE = 0.5, 0.3  # of learned weights: exponentiated gradient, and its largest exponent, once an epoch
+MEASURES = (
+    "loss",
+    "reconstruction",
+    "transport",
+    "consistency",
+    "marginal_error",
+    "n_passes",
+    "plan_entropy",
+    "epsilon",
+)
+
+
+class Hooks(NamedTuple):
+    """What is called along the way: after every batch, and after every epoch with the new rows of the history."""
+
+    after_batch: Callable[[State, dict[str, float]], None]
+    after_epoch: Callable[[State, list[dict[str, Any]]], bool]  # True: stop
+
+
+def train(state: State, source: Source, options: Options, seeds: list[int], hooks: Hooks) -> None:
+    """Train from where ``state`` is to the end, or until a hook or the patience says stop."""
+    lengths = (options.pretrain_epochs, options.epochs)
+    while not state.finished:
+        name, length = PHASES[state.phase], lengths[state.phase]
+        while state.epoch < length and not state.stopped:
+            if state.epoch == 0:
+                _enter(state, source, options, seeds)
+            rows = _epoch(state, source, options, seeds, hooks)
+            state.epoch += 1
+            for member, row in enumerate(rows):
+                row.update(member=member, phase=name, epoch=state.epoch)
+            state.history += rows
+            state.stopped = _exhausted(state, rows, options) if name == "cluster" else False
+            state.stopped = hooks.after_epoch(state, rows) or state.stopped
+        if not state.stopped:
+            state.phase, state.epoch = state.phase + 1, 0
+            if state.phase == len(PHASES) and options.epochs == 0:
+                _place_centres(state, source, options, seeds)
+
+
+def _enter(state: State, source: Source, options: Options, seeds: list[int]) -> None:
+    """Begin a phase: the optimiser forgets; centres are placed where they are due."""
+    early = options.centres == "random_encoder"
+    if state.phase == (0 if early and options.pretrain_epochs > 0 else 1):
+        _place_centres(state, source, options, seeds)
+    state.optimiser = new_optimiser(state.members, state.centres, options)
+    state.best, state.waited = float("inf"), 0
+
+
+def _place_centres(state: State, source: Source, options: Options, seeds: list[int]) -> None:
+    device = state.centres.device
+    codes = state.members.codes(source.rows(), device)
+    found = centres.kmeans_centres(codes, options, [[seed, CENTRES] for seed in seeds])
+    with torch.no_grad():
+        state.centres.copy_(found)
+    _match(state, codes, options)
+
+
+def _match(state: State, codes: Tensor, options: Options) -> None:
+    """Hand the larger sizes to the larger clusters."""
+    sizes = centres.natural_sizes(codes, state, options).to(state.weights.device)
+    state.weights = centres.matched(state.weights, sizes)
+    state.potentials = torch.zeros_like(state.potentials)
+
+
+def _epoch(state: State, source: Source, options: Options, seeds: list[int], hooks: Hooks) -> list[dict[str, Any]]:
+    """One pass over the data; one row of the history for each member."""
+    rate = options.learning_rate_at(state.epoch)
+    for group in state.optimiser.param_groups:
+        group["lr"] = rate
+    sums: dict[str, Tensor] = {}
+    mean_potentials, n = torch.zeros_like(state.potentials), 0
+    state.members.train()
+    keys = [[seed, state.phase, state.epoch] for seed in seeds]
+    with _random_state(keys[0], state.centres.device):
+        for x in source.batches(keys, options.batch_size):
+            measures = _step(state, x.to(state.centres.device), options)
+            sums = {name: sums.get(name, 0) + value for name, value in measures.items()}
+            mean_potentials, n = mean_potentials + state.potentials, n + 1
+            hooks.after_batch(state, {name: float(value.mean()) for name, value in measures.items()})
+    if PHASES[state.phase] == "cluster":
+        _move_weights(state, source, options, mean_potentials / n)
+    rows = [{name: float(total[s]) / n for name, total in sums.items()} for s in range(len(seeds))]
+    return [row | {"learning_rate": rate} for row in rows]
+
+
+def _step(state: State, x: Tensor, options: Options) -> dict[str, Tensor]:
+    """One step of the optimiser on x (S, m, *shape); what was measured, (S,) each."""
+    clustering = PHASES[state.phase] == "cluster"
+    with torch.autocast(x.device.type, torch.bfloat16, enabled=options.precision == "bfloat16"):
+        z, back = state.members(x)
+        view = None
+        if clustering and options.augment is not None:
+            changed = options.augment(x.flatten(0, 1)).unflatten(0, x.shape[:2])
+            view = state.members(changed)[0].float()
+    z = z.float()
+    reconstruction = reconstruction_loss(x, back, options)
+    loss = options.reconstruction_weight * reconstruction
+    measures = {"reconstruction": reconstruction}
+    if clustering:
+        terms = clustering_loss(z, state, options, state.epoch)
+        loss = loss + options.transport_weight * terms.value
+        measures |= _measured(terms)
+        if view is not None:
+            consistency = consistency_loss(z, view, terms, state, options)
+            loss = loss + options.consistency_weight * consistency
+            measures["consistency"] = consistency
+        state.potentials = terms.potentials.detach()
+        _remember(state, z, options)
+    if loss.requires_grad:  # nothing to move where the data are the codes, before there are centres
+        state.optimiser.zero_grad(set_to_none=True)
+        loss.sum().backward()
+        state.optimiser.step()
+    return {name: value.detach().double() for name, value in ({"loss": loss} | measures).items()}
+
+
+def _measured(terms: Terms) -> dict[str, Tensor]:
+    names = ("marginal_error", "n_passes", "plan_entropy", "epsilon")
+    return {"transport": terms.value} | {name: getattr(terms, name) for name in names}
+
+
+def _remember(state: State, z: Tensor, options: Options) -> None:
+    """Codes of this batch go to the end of the bank."""
+    if options.dual == "bank":
+        kept = z.detach() if state.bank is None else torch.cat([state.bank, z.detach()], 1)
+        state.bank = kept[:, -options.bank_size :]
+
+
+def _move_weights(state: State, source: Source, options: Options, potentials: Tensor) -> None:
+    """Once an epoch: sizes of unequal prior are matched again in the first half; learned sizes move in the second."""
+    first_half = 2 * (state.epoch + 1) <= options.epochs
+    if options.learn_weights and not first_half:
+        g = potentials[:, : state.weights.shape[1]]
+        g = g - (state.weights * g).sum(1, keepdim=True)
+        scale = (LARGEST_MOVE / (STEP * g.abs().amax(1, keepdim=True)).clamp(min=LARGEST_MOVE)) * STEP
+        w = state.weights * torch.exp(-scale * g)
+        state.weights = w / w.sum(1, keepdim=True)
+    elif first_half and bool((state.weights != state.weights[:, :1]).any()):
+        before = state.weights
+        sizes = centres.natural_sizes(state.members.codes(source.rows(), state.centres.device), state, options)
+        after = centres.matched(before, sizes.to(before.device))
+        if not torch.equal(before, after):
+            state.weights, state.potentials = after, torch.zeros_like(state.potentials)
+
+
+def _exhausted(state: State, rows: list[dict[str, Any]], options: Options) -> bool:
+    """The loss has not fallen for as many epochs as the patience lasts."""
+    if options.patience is None:
+        return False
+    loss = sum(row["loss"] for row in rows) / len(rows)
+    better = loss < state.best - options.tol * abs(state.best) if state.best < float("inf") else True
+    state.best, state.waited = (loss, 0) if better else (state.best, state.waited + 1)
+    return state.waited >= options.patience
+
+
+@contextmanager
+def _random_state(key: list[int], device: torch.device) -> Iterator[None]:
+    """The global random state of torch is a function of the key within, and as it was afterwards."""
+    devices = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices):
+        seed = 0
+        for part in key:
+            seed = (seed * 1_000_003 + part) % 2**63
+        torch.manual_seed(seed)
+        yield
