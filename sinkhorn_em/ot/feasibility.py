@@ -25,8 +25,16 @@ class InfeasibleMarginalsError(ValueError):
         self.columns = columns
 
 
-def check_feasible(finite: Booleans, row_mass: Floats, lower: Floats, upper: Floats) -> None:
-    """Raise `InfeasibleMarginalsError` unless some plan supported on ``finite`` (n, K) has lower <= c <= upper."""
+def check_feasible(
+    finite: Booleans, row_mass: Floats, lower: Floats, upper: Floats, active: Booleans | None = None
+) -> None:
+    """Raise `InfeasibleMarginalsError` unless some plan supported on ``finite`` (n, K) has lower <= c <= upper.
+
+    Where only ``active`` columns take part, ``finite`` has them all and the bounds have the active ones: errors name columns of
+    ``finite``.
+    """
+    active = np.ones(finite.shape[1], bool) if active is None else active
+    names, finite = np.flatnonzero(active), finite[:, active]
     patterns, inverse = np.unique(finite[row_mass > 0], axis=0, return_inverse=True)
     supply = np.bincount(inverse.ravel(), row_mass[row_mass > 0], minlength=len(patterns)).astype(np.float64)
     flow, full = _max_flow(patterns, supply, lower)
@@ -34,8 +42,8 @@ def check_feasible(finite: Booleans, row_mass: Floats, lower: Floats, upper: Flo
         starved = np.flatnonzero(~full & (lower > 0))
         reach = patterns[:, starved].any(axis=1)
         raise InfeasibleMarginalsError(
-            starved.tolist(),
-            f"columns {starved.tolist()} need mass {lower[starved].sum():.6g}, but the rows with a finite score there carry "
+            names[starved].tolist(),
+            f"columns {names[starved].tolist()} need mass {lower[starved].sum():.6g}, but the rows with a finite score there carry "
             f"only {supply[reach].sum():.6g}: lower their mass, use tau < 1, or allow more rows",
         )
     flow, full = _max_flow(patterns, supply, upper)
@@ -43,9 +51,9 @@ def check_feasible(finite: Booleans, row_mass: Floats, lower: Floats, upper: Flo
         crowded = np.flatnonzero(full)
         bound = ~patterns[:, ~full].any(axis=1)
         raise InfeasibleMarginalsError(
-            crowded.tolist(),
-            f"columns {crowded.tolist()} may take mass {upper[crowded].sum():.6g}, but rows with no other finite score carry "
-            f"{supply[bound].sum():.6g}: raise their mass, use tau < 1, or allow more columns",
+            names[crowded].tolist(),
+            f"columns {names[crowded].tolist()} may take mass {upper[crowded].sum():.6g}, but rows with no other finite score "
+            f"carry {supply[bound].sum():.6g}: raise their mass, use tau < 1, or allow more columns",
         )
 
 

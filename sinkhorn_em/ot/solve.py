@@ -234,7 +234,7 @@ def _check_support(
     if virtual:
         finite = np.column_stack([finite, np.ones(len(S), bool)])
     lower, upper = rule.mass_bounds(b[active])
-    check_feasible(finite[:, active], a, lower, upper)
+    check_feasible(finite, a, lower, upper, active)
     return S, a
 
 

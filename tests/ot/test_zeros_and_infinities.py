@@ -230,6 +230,13 @@ def test_two_columns_that_share_too_few_rows_are_named(rule):
     assert error.value.columns == [1, 2]
 
 
+def test_columns_are_named_by_their_place_among_all_columns():
+    # column 1 has no mass and is left out; column 3 is still column 3
+    with pytest.raises(InfeasibleMarginalsError, match=r"columns \[3\] need mass 0\.4") as error:
+        solve_plan(with_blocked(example(), slice(None), 3), None, [0.3, 0.0, 0.3, 0.4])
+    assert error.value.columns == [3]
+
+
 def test_columns_that_cannot_take_their_rows_are_named():
     S = with_blocked(example(), slice(10, None), slice(1, 3))
     with pytest.raises(InfeasibleMarginalsError, match=r"columns \[0, 3\] may take mass 0\.6.* 0\.8") as error:

@@ -6,7 +6,7 @@ problems they are ten times faster than torch, which takes over on any other dev
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,37 +14,20 @@ from torch import Tensor
 
 from ..._parameters import check_choice
 from ..batch import solve_plans
-from ..checks import check_masses, check_rule, check_settings
+from ..checks import check_rule, check_settings
 from ..columns import ColumnRule, FixedMass
-from ..feasibility import InfeasibleMarginalsError, check_feasible
 from ..kernel import evaluate as compiled_pass
 from ..newton import ROUNDING, Tolerances
-from ..solve import LARGEST_POTENTIAL, RELATIVE_TOLERANCE, solve_masses
 from ..solve import MAX_PASSES as PASSES
-from .columns import TensorRule, tensor_rule
+from ..solve import RELATIVE_TOLERANCE, solve_masses
 from .kernel import Evaluation, Reduction, evaluate
 from .newton import CONVERGED, MAX_PASSES, PRECISION, STATUS, Solution, solve_newton
 from .plan import TensorPlan
+from .problem import TOLERANCES, Rows, check_potentials, check_problem, check_scores
 
 KERNELS = ("auto", "compiled", "torch")
-#: L1 error of the column masses asked for where none is: scores in single precision cannot promise more than 1e-6
-TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-6}
 #: of F, relative to |F|
 ROUNDINGS = {torch.float64: ROUNDING, torch.float32: 1e-7}
-
-
-class Rows(NamedTuple):
-    """B checked problems: what the solver is given."""
-
-    scores: Tensor  # (B, n, K)
-    row_mass: Tensor  # (B, n) float64, sum 1 (over all processes)
-    column_mass: Tensor  # (B, K) float64, virtual column included, sum 1
-    rule: ColumnRule
-
-    @property
-    def tensor_rule(self) -> TensorRule:
-        """The rule for all problems at once."""
-        return tensor_rule(self.rule, self.scores.shape[2], self.scores.device)
 
 
 def solve_plan(
@@ -134,94 +117,6 @@ def _solve_one(
     s = solve_masses(lambda offset, temperature: compiled_pass(S, a, offset, temperature), kept, b, g, tolerances)
     potentials = np.where(active, s.potentials, 0.0)
     return potentials, s.mass, s.value, s.marginal_error, s.relative_error, s.n_passes, STATUS.index(s.status)
-
-
-def check_scores(scores: Tensor) -> Tensor:
-    """Scores in float32 or float64, without NaN or +inf, with at least one row and one column."""
-    if scores.ndim < 2 or 0 in scores.shape:
-        raise ValueError(
-            f"scores has shape {tuple(scores.shape)}; it must be (..., n, K) with at least one row and one column"
-        )
-    S = scores.detach()
-    if S.dtype not in TOLERANCES:
-        S = S.float() if S.dtype in (torch.float16, torch.bfloat16) else S.double()
-    if not bool(S.max() < torch.inf):  # NaN fails, too
-        where = tuple(int(i) for i in torch.nonzero(~(torch.inf > S))[0])
-        raise ValueError(
-            f"scores{list(where)} is {float(S[where])}; scores must be finite or -inf: remove the row, or use -inf to forbid "
-            "the pair"
-        )
-    return S
-
-
-def check_problem(S: Tensor, row_mass: Any, column_mass: Any, rule: ColumnRule, empty_rows: str = "raise") -> Rows:
-    """Masses and support of scores (..., n, K), flattened to B problems."""
-    *batch, n, K = S.shape
-    a = check_masses(host(row_mass), n, "row_mass", host(column_mass), tuple(batch))
-    b = check_masses(host(column_mass), K, "column_mass", host(row_mass), tuple(batch))
-    flat = S.reshape(-1, n, K)
-    B = len(flat)
-    a, b = np.broadcast_to(a, (*batch, n)).reshape(B, n), np.broadcast_to(b, (*batch, K)).reshape(B, K)
-    extended = np.stack([rule.extend(row) for row in b])
-    for active in extended > 0:
-        if not active.all():
-            rule.restrict(active)  # raises where the bounds of the other columns cannot be met
-    if bool(flat.min() == -torch.inf):
-        flat, a = _check_support(flat, a, extended, rule, empty_rows)
-    mass, masses = (torch.tensor(np.array(m), dtype=torch.float64, device=S.device) for m in (a, extended))
-    return Rows(flat, mass, masses, rule)
-
-
-def _check_support(
-    S: Tensor, a: np.ndarray, b: np.ndarray, rule: ColumnRule, empty_rows: str
-) -> tuple[Tensor, np.ndarray]:
-    """Deal with rows that have no finite score, then make sure that the rule's masses can be met, problem by problem."""
-    K = S.shape[2]
-    finite = torch.isfinite(S).cpu().numpy() & (b[:, None, :K] > 0)
-    empty = ~finite.any(axis=2) & (a > 0) & (b.shape[1] == K)
-    a = a.copy()
-    if empty.any():
-        if empty_rows == "raise":
-            where = np.argwhere(empty)[0].tolist()
-            raise InfeasibleMarginalsError(
-                [],
-                f"row {where} (problem, row; and {int(empty.sum()) - 1} more) has mass but no finite score: give it one, or "
-                "use empty_rows='prior' or 'drop'",
-            )
-        if empty_rows == "drop":
-            a[empty] = 0.0
-            if not (a.sum(axis=1) > 0).all():
-                raise ValueError("no row has a finite score: nothing is left after empty_rows='drop'")
-            a /= a.sum(axis=1, keepdims=True)
-        else:
-            S = torch.where(torch.as_tensor(empty, device=S.device)[:, :, None], 0.0, S)
-            finite |= empty[:, :, None] & (b[:, None, :K] > 0)
-    for j in range(len(S)):
-        support, active = finite[j], b[j] > 0
-        if b.shape[1] > K:
-            support = np.column_stack([support, np.ones(len(support), bool)])
-        kept = rule if active.all() else rule.restrict(active)
-        check_feasible(support[:, active], a[j], *kept.mass_bounds(b[j][active]))
-    return S, a
-
-
-def check_potentials(potentials: Any, b: Tensor, batch: tuple[int, ...] | torch.Size) -> Tensor:
-    """Warm starts (B, K)."""
-    if potentials is None:
-        return torch.zeros_like(b)
-    shape = (*batch, b.shape[1])
-    g = torch.as_tensor(potentials, dtype=torch.float64, device=b.device).detach()
-    if tuple(g.shape) not in (shape, shape[-1:]):
-        raise ValueError(f"potentials has shape {tuple(g.shape)}; it must be {shape}, one per column of every problem")
-    g = g.expand(shape).reshape(b.shape)
-    if not bool((torch.where(b > 0, g, 0.0).abs() < LARGEST_POTENTIAL).all()):
-        raise ValueError("potentials must be finite for columns of positive mass: leave them out for a cold start")
-    return torch.where(b > 0, g, 0.0)
-
-
-def host(mass: Any) -> Any:
-    """A small array on the host."""
-    return mass.detach().cpu().double().numpy() if isinstance(mass, Tensor) else mass
 
 
 def _dress(S: Tensor, rows: Rows, s: Solution) -> TensorPlan:
