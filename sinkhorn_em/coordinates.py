@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ._kinds import with_tensor_form
 from ._typing import Floats
-from .families.kernels import moments
+from .families.kernels import TENSOR_FORM, moments
 
 Blocks = tuple[tuple[int, ...], ...]
 CHUNK = 8192  # rows transformed at a time
@@ -34,10 +35,7 @@ class Coordinates(NamedTuple):
 
     def forward(self, X: Any) -> Floats:
         """z of rows x, (n, d), stored feature-major as the kernels like it."""
-        Z = np.empty((X.shape[1], X.shape[0]))
-        for rows in _chunks(len(X)):
-            Z[:, rows] = self._apply((np.asarray(X[rows], np.float64) - self.shift).T)
-        return Z.T
+        return affine(X, self.shift, self.A)
 
     def backward(self, Z: Floats) -> Floats:
         """x of rows z."""
@@ -53,8 +51,18 @@ class Coordinates(NamedTuple):
         inverse: Any = np.linalg.inv(self.A) if self.A.ndim == 2 else 1 / self.A
         return _congruent(inverse, S, full, spherical)
 
-    def _apply(self, columns: Floats) -> Floats:
-        return self.A @ columns if self.A.ndim == 2 else self.A[:, None] * columns
+
+@with_tensor_form(TENSOR_FORM)
+def affine(X: Any, shift: Floats, A: Floats) -> Floats:
+    """A (x - shift) of rows X (n, d), stored feature-major."""
+    Z = np.empty((X.shape[1], X.shape[0]))
+    for rows in _chunks(len(X)):
+        Z[:, rows] = _apply(A, (np.asarray(X[rows], np.float64) - shift).T)
+    return Z.T
+
+
+def _apply(A: Floats, columns: Floats) -> Floats:
+    return A @ columns if A.ndim == 2 else A[:, None] * columns
 
 
 def identity(d: int) -> Coordinates:
@@ -86,9 +94,8 @@ def fit_coordinates(X: Any, row_mass: Floats, kind: str, blocks: Blocks = ()) ->
         back = np.linalg.solve(coordinates.A, delta) if coordinates.A.ndim == 2 else delta / coordinates.A
         combined = A @ coordinates.A if A.ndim == 2 and coordinates.A.ndim == 2 else A * coordinates.A
         coordinates = Coordinates(coordinates.shift + back, combined)
-        step = Coordinates(delta, A)
         for rows in _chunks(n):
-            Z.T[:, rows] = step._apply(Z.T[:, rows] - delta[:, None])
+            Z.T[:, rows] = _apply(A, Z.T[:, rows] - delta[:, None])
         if not rough:
             break
     return coordinates, Z

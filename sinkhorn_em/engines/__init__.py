@@ -1,5 +1,8 @@
-"""Where the rows live: `InMemory`, or `Tiled` over an array on disk. A new engine is one class and one registry line."""
+"""Where the rows live: `InMemory`, `Tiled` over an array on disk, or on a device as torch tensors (`tensor_rows`).
 
-from .base import ENGINES, Engine, InMemory, Tiled
+A new engine is one class and one registry line.
+"""
 
-__all__ = ["ENGINES", "Engine", "InMemory", "Tiled"]
+from .base import ENGINES, Engine, InMemory, Tiled, tensor_rows
+
+__all__ = ["ENGINES", "Engine", "InMemory", "Tiled", "tensor_rows"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
 from typing import Any, TypeVar
 
 import numpy as np
@@ -34,6 +35,10 @@ class Engine(ABC):
         assert total is not None
         return total
 
+    @abstractmethod
+    def place(self, rows: Any) -> list[Any]:
+        """An array in memory with one entry a row, (n, ...), cut into the tiles and brought to where the rows live."""
+
     @property
     @abstractmethod
     def n_tiles(self) -> int:
@@ -59,6 +64,9 @@ class InMemory(Engine):
     def tiles(self) -> Iterator[tuple[Floats, Floats]]:
         yield self.X, self.row_mass
 
+    def place(self, rows: Any) -> list[Any]:
+        return [rows]
+
     @property
     def n_tiles(self) -> int:
         return 1
@@ -79,6 +87,10 @@ class Tiled(Engine):
             rows = slice(start, start + self.tile_rows)
             yield np.asarray(self.X[rows]), self.row_mass[rows]
 
+    def place(self, rows: Any) -> list[Any]:
+        starts = range(0, len(self.X), self.tile_rows)  # copied: the kernels know contiguous arrays only
+        return [np.asfortranarray(rows[start : start + self.tile_rows]) for start in starts]
+
     @property
     def n_tiles(self) -> int:
         return -(-len(self.X) // self.tile_rows)
@@ -88,5 +100,11 @@ class Tiled(Engine):
         return self.X.shape[0], self.X.shape[1]
 
 
+def tensor_rows(X: Any, row_mass: Any, given: Any = None) -> Engine:
+    """`tensors.TensorRows`: the rows on the device and in the precision of the tensor ``given``. Imports torch."""
+    engine: Engine = import_module("sinkhorn_em.engines.tensors").TensorRows(X, row_mass, given)
+    return engine
+
+
 #: engines by name
-ENGINES: dict[str, type[Engine]] = {"memory": InMemory, "tiled": Tiled}
+ENGINES: dict[str, Callable[..., Engine]] = {"memory": InMemory, "tiled": Tiled, "tensor": tensor_rows}

@@ -39,6 +39,8 @@ class Family(Turn):
     coordinates: ClassVar[str] = "none"
     #: its values are counts: there is no uniform density, and quantiles are counts
     discrete: ClassVar[bool] = False
+    #: scores and statistics are also taken of torch tensors, on their device
+    takes_tensors: ClassVar[bool] = False
 
     @abstractmethod
     def start(self, n_components: int, n_features: int) -> Any:

@@ -12,9 +12,12 @@ from typing import Any
 import numpy as np
 
 from .._compiled import add_products, exact, kernel, mirror, n_blocks, run_blocks, softmax_tile, tile_rows
+from .._compiled import affine_log1p as compiled_affine_log1p
+from .._kinds import with_tensor_form
 from .._typing import Floats, RowPlan
 
 CHUNK_ENTRIES = 1 << 15  # of a piece of an n x K array that is worked on in the cache
+TENSOR_FORM = "sinkhorn_em.families.tensors"
 
 
 @kernel
@@ -151,6 +154,19 @@ def _plan_rows(scores, row_mass, offset, start, stop, tile, out):
 Transform = Callable[[int, int, Floats], None]
 
 
+@with_tensor_form(TENSOR_FORM)
+def empty_scores(X: Floats, n_columns: int) -> Floats:
+    """Room for numbers (n, n_columns) of the rows X (n, d), column by column as the kernels like it."""
+    return np.empty((n_columns, len(X))).T
+
+
+@with_tensor_form(TENSOR_FORM)
+def affine_log1p(A: Floats, scale: Any, factor: Any, shift: Any) -> None:
+    """A = shift + factor log(1 + scale A) in place, A (..., m) >= 0; one number for each row, (..., 1), or one for all."""
+    compiled_affine_log1p(A, scale, factor, shift)
+
+
+@with_tensor_form(TENSOR_FORM)
 def squared_radii(
     X: Floats, means: Floats, factors: Floats, out: Floats, then: Transform, width: int | None = None
 ) -> None:
@@ -176,6 +192,7 @@ def chunk_rows(K: int) -> int:
     return max(CHUNK_ENTRIES // max(K, 1), 64)
 
 
+@with_tensor_form(TENSOR_FORM)
 def plan_chunks(
     X: Floats,
     plan: RowPlan,
@@ -209,6 +226,7 @@ def plan_chunks(
     return tuple(sum(parts[1:], parts[0]) for parts in zip(*sums, strict=True))
 
 
+@with_tensor_form(TENSOR_FORM)
 def weighted_moments(
     X: Floats, start: int, stop: int, weights: Floats, means: Floats, full: bool
 ) -> tuple[Floats, Floats]:
@@ -236,6 +254,7 @@ def _radii(means: Floats, factors: Floats) -> tuple[Callable[..., None], int]:
     return lambda X, *rest: _diagonal_radii(X, means, scales, *rest), tile_rows(d + K)
 
 
+@with_tensor_form(TENSOR_FORM)
 def moments(
     X: Floats, scores: Floats, row_mass: Floats, offset: Floats, means: Floats, full: bool
 ) -> tuple[Floats, Floats, Floats]:

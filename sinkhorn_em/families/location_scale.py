@@ -15,13 +15,14 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from .._kinds import like
 from .._typing import Booleans, Floats, Integers, LinearMap, RowPlan
 from .base import Family, Turn, empty_components
 from .constraints import Constraints, LocationPrior, lengths
 from .covariances import Covariances, Regularisation, Structure
 from .generators.base import Generator
 from .generators.gaussian import Gaussian
-from .kernels import moments, plan_chunks, squared_radii, weighted_moments
+from .kernels import empty_scores, moments, plan_chunks, squared_radii, weighted_moments
 from .shape import ShapeTurn
 
 COINCIDENT = 1e-24  # squared radius below which a row lies at the location: nothing but rounding keeps them apart
@@ -220,6 +221,10 @@ class LocationScale(Family):
 class Elliptical(LocationScale):
     """The generator acts on the Mahalanobis radius: contours are ellipsoids."""
 
+    @property
+    def takes_tensors(self) -> bool:  # type: ignore[override]
+        return self.generator.takes_tensors
+
     def squares(self, X: Floats, params: LocationScaleParameters, start: int, stop: int, q: Floats) -> Floats:
         return q
 
@@ -230,8 +235,8 @@ class Elliptical(LocationScale):
         means, covariances = params.means, params.covariances
         K, d = means.shape
         if out is None:
-            out = np.empty((K, len(X))).T
-        shape, log_det = self.columns(params), covariances.log_det[:, None]
+            out = empty_scores(X, K)
+        shape, log_det = self.columns(params), like(X, covariances.log_det[:, None])
 
         def density(start: int, stop: int, q: Floats) -> None:
             self.generator.log_density(q, d, *shape)
@@ -258,7 +263,7 @@ class Elliptical(LocationScale):
                 if near.any():
                     at = (P * near).sum(axis=1, keepdims=True)
                     U = np.where(near, 0.0, U)
-            U = np.multiply(U, P)
+            U = U * P
             return (mass, U.sum(axis=1, keepdims=True), at, *weighted_moments(X, start, stop, U, means, full))
 
         width = d if full else 1

@@ -9,6 +9,7 @@ import numpy as np
 
 from .._typing import Booleans, Floats, Integers, LinearMap, RowPlan
 from .base import Family, Turn
+from .kernels import empty_scores
 
 FLAT = 1e-12  # ranges below this share of the largest value have no volume to speak of
 
@@ -81,6 +82,10 @@ class WithNoise(Family):
         return self.family.coordinates
 
     @property
+    def takes_tensors(self) -> bool:  # type: ignore[override]
+        return self.family.takes_tensors
+
+    @property
     def turns(self) -> tuple[Turn, ...]:
         return tuple(TurnWithNoise(turn) for turn in self.family.turns)
 
@@ -109,7 +114,7 @@ class WithNoise(Family):
     def log_density(self, X: Floats, params: Any, out: Floats | None = None) -> Floats:
         if out is None:
             K = self.family.log_density(X[:1], params).shape[1]
-            out = np.empty((K + 1, len(X))).T
+            out = empty_scores(X, K + 1)
         self.family.log_density(X, params, out[:, :-1])
         out[:, -1] = -self.box.log_volume
         return out

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-import numpy as np
-
+from .._kinds import joined
 from .._typing import Floats, RowPlan
 from .base import Turn
 from .generators.base import Generator
@@ -59,7 +58,7 @@ class ShapeTurn(Turn):
         def term(start: int, stop: int, P: Floats, q: Floats) -> tuple[Any, ...]:
             squares = family.squares(X, params, start, stop, q)  # (K, m) or (K, d, m)
             weights = P if squares.ndim == 2 else P[:, None, :]
-            sums = np.array(generator.shape_sums(weights, squares, family.dimension(d), *shape))
+            sums = joined([s[None] for s in generator.shape_sums(weights, squares, family.dimension(d), *shape)])
             return P.sum(axis=1), sums if sums.ndim == 2 else sums.sum(axis=2)
 
         return ShapeStatistics(

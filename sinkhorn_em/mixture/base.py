@@ -15,11 +15,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from tqdm import tqdm
 
+from .._kinds import as_array, on_device
 from .._parameters import check_simplex
 from .._typing import Booleans, Floats, Integers
 from ..coordinates import fit_coordinates
 from ..em import RELATIVE, TIGHT, e_step, score
-from ..engines import InMemory
+from ..engines import Engine, InMemory, tensor_rows
 from ..families.priors import NormalPrior
 from ..initialisation import distinct_rows
 from ..ot import ColumnRule, InfeasibleMarginalsError
@@ -47,7 +48,10 @@ class BaseMixture(DistributionMixin, PredictionMixin, DensityMixin, BaseEstimato
 
         Parameters
         ----------
-        X : array or DataFrame (n, d)
+        X : array, DataFrame or torch tensor (n, d)
+            A tensor is fitted on its device: scores, plan and statistics are computed there, in float64, from rows in its own
+            precision. Starts are drawn on the host, from a copy. Fitted attributes are arrays, whatever X is; what the methods
+            say of the rows of a tensor are tensors on its device.
         y : ignored
         sample_weight : array (n,), optional
             Frequencies: weight 2 is the row twice.
@@ -72,16 +76,18 @@ class BaseMixture(DistributionMixin, PredictionMixin, DensityMixin, BaseEstimato
         checks.check_options(self)
         rule = self._rule()
         checks.check_weight_step(self)
-        X = validate_data(self, X, dtype=[np.float64, np.float32], order="C", ensure_min_samples=2)
+        given = X
+        X = validate_data(self, as_array(X), dtype=[np.float64, np.float32], order="C", ensure_min_samples=2)
         checks.check_range(X)
         row_mass = checks.check_sample_weight(sample_weight, len(X))
         self._check_rows(row_mass)
         rows = checks.total_frequency(sample_weight, len(X))
         model = Model(self, X, row_mass, rows)
+        checks.check_device(given, model.family)
         pairs = self._pairs(labels, forbidden, len(X))
         start = self._start(X, model, pairs)
         schedule = self._schedule(model, rule, start, row_mass)
-        engine = InMemory(model.Z, row_mass)
+        engine = tensor_rows(model.Z, row_mass, given) if on_device(given) else InMemory(model.Z, row_mass)
         del X
         best = self._best(engine, schedule, start, 1 if start.complete else self.n_init)
         self._store(model, schedule, engine, start, best)
@@ -128,7 +134,18 @@ class BaseMixture(DistributionMixin, PredictionMixin, DensityMixin, BaseEstimato
         rows = distinct_rows(X, among, model.row_mass)
         prior = model.own_locations
         return Start(
-            rows, among, scratch, K, self.init_params, model.coordinates, values, centres, weights, pairs, prior
+            rows,
+            among,
+            model.row_mass,
+            scratch,
+            K,
+            self.init_params,
+            model.coordinates,
+            values,
+            centres,
+            weights,
+            pairs,
+            prior,
         )
 
     def _given(self, d: int, model: Model) -> tuple[dict[str, Any], Floats | None]:
@@ -226,7 +243,7 @@ class BaseMixture(DistributionMixin, PredictionMixin, DensityMixin, BaseEstimato
             return replace(schedule, burn_in=False)
         return schedule
 
-    def _best(self, engine: InMemory, schedule: Schedule, start: Start, n_init: int) -> Outcome:
+    def _best(self, engine: Engine, schedule: Schedule, start: Start, n_init: int) -> Outcome:
         rng = check_random_state(self.random_state)
         best: Outcome | None = None
         with tqdm(disable=not self.verbose, desc="Sinkhorn-EM", unit="iteration") as bar:
@@ -248,7 +265,7 @@ class BaseMixture(DistributionMixin, PredictionMixin, DensityMixin, BaseEstimato
 
         return report
 
-    def _store(self, model: Model, schedule: Schedule, engine: InMemory, start: Start, best: Outcome) -> None:
+    def _store(self, model: Model, schedule: Schedule, engine: Engine, start: Start, best: Outcome) -> None:
         """Fitted attributes, in the units of the data."""
         state = best.fit.state
         log_det = (1 - self.trim) * model.coordinates.log_det  # what is trimmed has a score of 0 in any units
@@ -258,8 +275,8 @@ class BaseMixture(DistributionMixin, PredictionMixin, DensityMixin, BaseEstimato
         self.lower_bound_ = self.lower_bounds_[-1]
         solution = best.fit.solution
         if schedule.main[-1].rule != schedule.rule:
-            forbidden = None if start.forbidden is None else [start.forbidden]
-            scores = score(engine, model.family, state.parameters, [start.scratch], forbidden)
+            forbidden = None if start.forbidden is None else engine.place(start.forbidden)
+            scores = score(engine, model.family, state.parameters, engine.place(start.scratch), forbidden)
             solution = e_step(engine, schedule.rule, state, scores, Tolerances(TIGHT, RELATIVE * TIGHT))
         self.transport_loss_ = -(solution.value + log_det)
         self.potentials_ = solution.potentials

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from .._kinds import as_array, on_device
 from .._parameters import LARGEST, as_numbers, check_choice, check_integer, check_simplex
 from .._typing import Booleans, Floats
 from ..families.priors import InverseWishart, NormalInverseWishart, NormalPrior
@@ -140,11 +141,25 @@ def check_range(X: Any) -> None:
         )
 
 
+def check_device(X: Any, family: Any) -> None:
+    """ValueError if rows X lie in a tensor on a device where the family cannot be computed."""
+    if not on_device(X):
+        return
+    if not family.takes_tensors:
+        name = type(getattr(family, "generator", family)).__name__
+        raise ValueError(
+            f"X is a tensor on {X.device}, and the family {name}, in this form, is computed in the memory of the host only: pass "
+            "X.cpu()"
+        )
+    if X.device.type == "mps":
+        raise ValueError(f"X is a tensor on {X.device}, which has no float64 numbers: pass X.cpu()")
+
+
 def check_sample_weight(sample_weight: Any, n: int) -> Floats:
     """Row masses (n,) of sum 1 from frequency weights."""
     if sample_weight is None:
         return np.full(n, 1 / n)
-    w = np.asarray(sample_weight, np.float64)
+    w = np.asarray(as_array(sample_weight), np.float64)
     w = np.full(n, w) if w.ndim == 0 else w
     if w.shape != (n,):
         raise ValueError(f"sample_weight has shape {w.shape}; it must be ({n},), one weight per row of X")
@@ -157,7 +172,9 @@ def check_sample_weight(sample_weight: Any, n: int) -> Floats:
 
 def total_frequency(sample_weight: Any, n: int) -> float:
     """Number of rows, or the total of their frequencies."""
-    return float(n if sample_weight is None else np.broadcast_to(np.asarray(sample_weight, float), (n,)).sum())
+    return float(
+        n if sample_weight is None else np.broadcast_to(np.asarray(as_array(sample_weight), float), (n,)).sum()
+    )
 
 
 FROZEN = ("means", "covariances", "weights")

@@ -11,6 +11,7 @@ from scipy.special import logsumexp
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from .._kinds import as_array, like
 from .._parameters import check_simplex
 from .._typing import Floats
 from ..families import Generator
@@ -212,7 +213,7 @@ class DistributionMixin:
 
     def pdf(self, X: Any) -> Floats:
         """Density of rows X (n, d)."""
-        return np.exp(self.logpdf(X))
+        return like(X, np.exp(as_array(self.logpdf(X))))
 
     def _posterior(self, x: Floats) -> Floats:
         """Posterior weights (K,) of one row; components of weight 0 keep it."""

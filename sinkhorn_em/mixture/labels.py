@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
+from .._kinds import as_array
 from .._typing import Booleans, Floats, Integers
 from ..families.constraints import OwnLocation
 from ..ot import ColumnRule
@@ -48,7 +49,7 @@ def forbidden_pairs(labels: Any, forbidden: Any, n: int, K: int, noise: bool) ->
 
 
 def _check_labels(labels: Any, n: int, K: int) -> Integers:
-    known = np.asarray(labels)
+    known = np.asarray(as_array(labels))
     if known.shape != (n,):
         raise ValueError(
             f"labels has shape {known.shape}; it must be ({n},), one label per row, -1 where it is unknown"
@@ -69,7 +70,7 @@ def _check_labels(labels: Any, n: int, K: int) -> Integers:
 
 
 def _check_mask(forbidden: Any, n: int, K: int, noise: bool) -> Booleans:
-    mask = np.asarray(forbidden)
+    mask = np.asarray(as_array(forbidden))
     if mask.dtype != bool or mask.shape not in ((n, K), (n, K + noise)):
         raise ValueError(
             f"forbidden has shape {mask.shape} and type {mask.dtype}; it must be a boolean mask ({n}, {K}), True where a row "

@@ -11,18 +11,22 @@ from scipy.special import entr
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from .._kinds import as_array, joined, like, on_device
 from .._typing import Booleans, Floats, Integers
 from ..coordinates import Coordinates
 from ..ot import ColumnRule, Plan, RowsPlan, solve_plan
 from ..ot.kernel import log_normalisers
-from .checks import check_sample_weight, total_frequency
+from .checks import check_device, check_sample_weight, total_frequency
 from .rounding import round_plan, sizes_from_weights
 
 CHUNK = 1 << 16  # rows scored at a time
 
 
 class PredictionMixin:
-    """Methods of a fitted mixture that need its family, its parameters in the fit's coordinates, and its weights."""
+    """Methods of a fitted mixture that need its family, its parameters in the fit's coordinates, and its weights.
+
+    Rows given as a torch tensor are worked on where they lie, and what is said of them is a tensor on the same device.
+    """
 
     weights_: Floats
     _weights: Floats
@@ -40,22 +44,23 @@ class PredictionMixin:
 
         Noise is labelled -1.
         """
-        labels = np.concatenate([np.argmax(S + self._log_weights(), axis=1) for S in self._scores(X)])
-        return self._noise_last(labels)
+        labels = joined([(S + like(S, self._log_weights())).argmax(axis=1) for S in self._scores(X)])
+        return like(X, self._noise_last(labels))
 
     def predict_proba(self, X: Any) -> Floats:
         """Posterior probabilities (n, K) at the nominal weights, w_k f_k(x) / sum_l w_l f_l(x); noise has a last column."""
-        R = np.concatenate([RowsPlan(S, self._log_weights(), S[:, 0]).responsibilities for S in self._scores(X)])
-        R[~R.any(axis=1)] = self._weights  # so far away that every density is 0
-        return R
+        R = joined([RowsPlan(S, self._log_weights(), S[:, 0]).responsibilities for S in self._scores(X)])
+        far = ~R.any(axis=1)  # every density is 0 there
+        R[far] = like(R, self._weights)
+        return like(X, R)
 
     def score_samples(self, X: Any) -> Floats:
         """log sum_k w_k f_k(x), nats, (n,)."""
-        return np.concatenate([log_normalisers(S, self._log_weights()) for S in self._scores(X)])
+        return like(X, joined([log_normalisers(S, self._log_weights()) for S in self._scores(X)]))
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Mean log-likelihood per row of X (n, d), nats, weighted by ``sample_weight`` (n,) if given."""
-        log_density = self.score_samples(X)
+        log_density = as_array(self.score_samples(X))
         return float(check_sample_weight(sample_weight, len(log_density)) @ log_density)
 
     def bic(self, X: Any, sample_weight: Any = None) -> float:
@@ -71,9 +76,9 @@ class PredictionMixin:
     def transport_plan(self, X: Any, sample_weight: Any = None) -> Plan:
         """The Sinkhorn-EM plan of a batch: its column masses obey tau, trim and size_bounds at the nominal weights.
 
-        Unlike `predict`, what a row gets depends on the whole batch.
+        Unlike `predict`, what a row gets depends on the whole batch. Of a tensor, a `sinkhorn_em.ot.tensors.TensorPlan`.
         """
-        S = np.concatenate(list(self._scores(X)))
+        S = like(X, joined(list(self._scores(X))))
         mass = check_sample_weight(sample_weight, len(S))
         return solve_plan(S, mass, self._weights, rule=self._rule())
 
@@ -96,9 +101,9 @@ class PredictionMixin:
         A min-cost flow solved as a linear program (scipy, HiGHS): all its vertices are integral. Rows that the converged plan
         decides beyond doubt are not sent through it.
         """
-        S = np.concatenate(list(self._scores(X)))
-        counts = sizes_from_weights(self._weights, len(S)) if sizes is None else np.asarray(sizes)
-        return self._noise_last(round_plan(S, counts))
+        S = as_array(joined(list(self._scores(X))))
+        counts = sizes_from_weights(self._weights, len(S)) if sizes is None else np.asarray(as_array(sizes))
+        return like(X, self._noise_last(round_plan(S, counts)))
 
     def sample(self, n_samples: int = 1) -> tuple[Floats, Integers]:
         """Draw rows from the fitted mixture: (n_samples, d) and their components (n_samples,), in random order."""
@@ -115,12 +120,13 @@ class PredictionMixin:
 
     def _noise_last(self, labels: Integers) -> Integers:
         """Labels with -1 for the noise component, which is the last."""
-        return np.where(labels == len(self.weights_), -1, labels)
+        labels[labels == len(self.weights_)] = -1
+        return labels
 
     def _scores(self, X: Any) -> Iterator[Floats]:
         """log f_k(x) of X in chunks of rows, (m, K)."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        X = self._rows(X)
         self._family.check(X)
         log_det = self._coordinates.log_det
         for start in range(0, len(X), CHUNK):
@@ -128,6 +134,17 @@ class PredictionMixin:
             S = self._family.log_density(Z, self._parameters)
             S += log_det
             yield S
+
+    def _rows(self, X: Any) -> Any:
+        """Rows that were found sound: an array, or a tensor that stays on its device."""
+        kinds = [np.float64, np.float32]
+        if not on_device(X):
+            return validate_data(self, as_array(X), dtype=kinds, reset=False)
+        check_device(X, self._family)
+        validate_data(self, as_array(X[:1] if X.ndim else X), dtype=kinds, reset=False)
+        if not X.isfinite().all():
+            validate_data(self, as_array(X), dtype=kinds, reset=False)  # which says what is wrong
+        return X.detach()
 
     def _log_weights(self) -> Floats:
         with np.errstate(divide="ignore"):
@@ -139,4 +156,4 @@ class PredictionMixin:
 
     def classification_entropy(self, X: Any) -> float:
         """Mean over rows of -sum_k R_ik log R_ik, R the posterior probabilities, nats: 0 when every row is certain."""
-        return float(entr(self.predict_proba(X)).sum(axis=1).mean())
+        return float(entr(as_array(self.predict_proba(X))).sum(axis=1).mean())

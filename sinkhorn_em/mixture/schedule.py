@@ -62,10 +62,11 @@ class Schedule:
 
 
 class Start(NamedTuple):
-    """What is known before the fit: rows in the fit's coordinates, and values that the user prescribes."""
+    """What is known before the fit: rows in the fit's coordinates, in the memory of the host, and values that the user gives."""
 
     rows: DistinctRows
     Z: Floats  # (n, d) rows as starts are drawn among them
+    row_mass: Floats  # (n,)
     scratch: Floats  # (n, K) or (n, K + 1) with noise: room for the scores
     n_components: int
     method: str
@@ -112,15 +113,15 @@ def run_start(
     report: Callable[[int, float], None] | None = None,
 ) -> Outcome:
     """Run all phases from one start; where weights are released, EM from the same start as well: the result is never worse."""
-    drawn = None if start.complete else _draw(start, rng, engine)
-    forbidden = None if start.forbidden is None else [start.forbidden]
+    drawn = None if start.complete else _draw(start, rng)
+    forbidden = None if start.forbidden is None else engine.place(start.forbidden)
 
     def run(phases: list[Phase], weights: Floats | None) -> Outcome:
-        state = _initial_state(engine, phases[0], start, drawn, weights)
+        state, scores = _initial_state(engine, phases[0], start, drawn, weights)
         bounds: list[float] = []
         n_iter, n_passes = 0, 0
         for phase in phases:
-            fit = run_phase(engine, phase, state, report, [start.scratch], forbidden)
+            fit = run_phase(engine, phase, state, report, scores, forbidden)
             state, bounds = fit.state, bounds + fit.bounds
             n_iter, n_passes = n_iter + fit.n_iter, n_passes + fit.n_passes
         return Outcome(fit, bounds, n_iter, n_passes, _sound(schedule.family, fit.state.parameters))
@@ -148,20 +149,21 @@ def _sound(family: Family, parameters: Any) -> bool:
 
 def _initial_state(
     engine: Engine, phase: Phase, start: Start, drawn: Integers | Floats | None, weights: Floats | None
-) -> State:
-    """Parameters from what was drawn, those given put in their place; ``weights`` overrule those of the start."""
+) -> tuple[State, list[Floats]]:
+    """Parameters from what was drawn, those given put in their place, and room for scores; ``weights`` overrule the start's."""
     columns = start.scratch.shape[1]
     if drawn is None:
-        b = np.full(columns, 1 / columns)
+        scratch, b = engine.place(start.scratch), np.full(columns, 1 / columns)
         state = State(phase.family.start(columns, engine.shape[1]), b, np.zeros(len(phase.rule.extend(b))))
     else:
         _fill(start, drawn)
-        state = start_state(engine, phase.family, [start.scratch], phase.rule)
+        scratch = engine.place(start.scratch)
+        state = start_state(engine, phase.family, scratch, phase.rule)
     if start.values:
         parameters = phase.family.prescribe(state.parameters, start.values, start.coordinates)
         state = state._replace(parameters=parameters)
     weights = start.weights if weights is None else weights
-    return state if weights is None else state._replace(weights=weights)
+    return (state if weights is None else state._replace(weights=weights)), scratch
 
 
 def _fill(start: Start, drawn: Integers | Floats) -> None:
@@ -175,7 +177,7 @@ def _fill(start: Start, drawn: Integers | Floats) -> None:
         restrict_responsibilities(scratch, start.forbidden)
 
 
-def _draw(start: Start, rng: np.random.RandomState, engine: Engine) -> Integers | Floats:
+def _draw(start: Start, rng: np.random.RandomState) -> Integers | Floats:
     """Labels or responsibilities of the distinct rows: drawn, or the nearest of the means given."""
     Z = np.empty((len(start.rows.rows), start.Z.shape[1]))  # row-major, as scikit-learn wants it
     for q in range(Z.shape[1]):
@@ -188,5 +190,4 @@ def _draw(start: Start, rng: np.random.RandomState, engine: Engine) -> Integers 
     if start.forbidden is None:
         return drawn
     K = start.n_components
-    mass = next(iter(engine.tiles()))[1]
-    return match(drawn, start.rows.inverse, start.forbidden[:, :K], mass)
+    return match(drawn, start.rows.inverse, start.forbidden[:, :K], start.row_mass)

@@ -21,7 +21,10 @@ from .._compiled import (
     softmax_tile,
     tile_rows,
 )
+from .._kinds import with_tensor_form
 from .._typing import Floats
+
+TENSOR_FORM = "sinkhorn_em.ot.tensors.rows"
 
 
 class Evaluation(NamedTuple):
@@ -111,6 +114,7 @@ def normaliser_pass(scores, offset, start, stop, tile, out):
                 out[i0 + j] = -np.inf
 
 
+@with_tensor_form(TENSOR_FORM)
 def evaluate(scores: Floats, row_mass: Floats, offset: Floats, temperature: float = 1.0) -> Evaluation:
     """One pass over ``scores`` (n, K) at ``offset`` (K,): a sum over rows, so evaluations of tiles of rows may be added.
 
@@ -140,6 +144,7 @@ def evaluate(scores: Floats, row_mass: Floats, offset: Floats, temperature: floa
     return Evaluation(float(value.sum()), mass.sum(axis=0), W.sum(axis=0) if temperature else None)
 
 
+@with_tensor_form(TENSOR_FORM)
 def responsibilities(scores: Floats, offset: Floats) -> Floats:
     """softmax_k(S_ik + offset_k), a new (n, K) array."""
     n, K = scores.shape[0], len(offset)
@@ -148,6 +153,7 @@ def responsibilities(scores: Floats, offset: Floats) -> Floats:
     return out
 
 
+@with_tensor_form(TENSOR_FORM)
 def log_normalisers(scores: Floats, offset: Floats) -> Floats:
     """lse_k(S_ik + offset_k), a new (n,) array."""
     n, K = scores.shape[0], len(offset)

@@ -33,6 +33,8 @@ class Generator(ABC):
     shape_names: ClassVar[tuple[str, ...]] = ()
     #: some weight differs from 1
     weighted: ClassVar[bool] = True
+    #: `log_density`, `weight` and `shape_sums` also take torch tensors of radii (the shape parameters stay arrays)
+    takes_tensors: ClassVar[bool] = False
 
     @abstractmethod
     def log_density(self, q: Floats, d: int, *shape: Floats) -> None:

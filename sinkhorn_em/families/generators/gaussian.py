@@ -18,6 +18,7 @@ class Gaussian(Generator):
     r"""The Gaussian generator: :math:`f(x) = (2\pi)^{-d/2} |S|^{-1/2} e^{-q/2}`."""
 
     weighted: ClassVar[bool] = False
+    takes_tensors: ClassVar[bool] = True
 
     def log_density(self, q: Floats, d: int, *shape: Floats) -> None:
         q *= -0.5

@@ -19,8 +19,9 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import betaln, digamma, gammaln, stdtr
 
-from ..._compiled import affine_log1p
+from ..._kinds import like
 from ..._typing import Floats
+from ..kernels import affine_log1p
 from .base import Generator, pooled_where, positive_choice
 
 START_DF = 10.0
@@ -44,6 +45,7 @@ class StudentT(Generator):
 
     df: Any = "common"
     shape_names: ClassVar[tuple[str, ...]] = ("df",)
+    takes_tensors: ClassVar[bool] = True
 
     def log_density(self, q: Floats, d: int, *shape: Floats) -> None:
         (df,) = shape
@@ -53,8 +55,7 @@ class StudentT(Generator):
 
     def weight(self, q: Floats, d: int, *shape: Floats) -> Floats:
         (df,) = shape
-        w = q + df
-        return np.divide(df + d, w, out=w)
+        return like(q, df + d) / (q + like(q, df))
 
     def draw(self, n: int, d: int, rng: np.random.Generator, *shape: float) -> Floats:
         (df,) = shape
@@ -78,7 +79,7 @@ class StudentT(Generator):
 
     def shape_sums(self, P: Floats, q: Floats, d: int, *shape: Floats) -> list[Floats]:
         (df,) = shape
-        B = 1 / (1 + q / df)
+        B = 1 / (1 + q / like(q, df))
         affine_log1p(q, 1 / df, 1.0, 0.0)
         return [(P * term).sum(axis=-1) for term in (q, B, B * B, B * B * B)]
 
