@@ -21,13 +21,19 @@ if TYPE_CHECKING:
 Name = Annotated[str | None, typer.Argument(metavar="NAME", help="An experiment, or all; --list names them.")]
 List = Annotated[bool, typer.Option("--list", help="List the experiments.")]
 Quick = Annotated[bool, typer.Option("--quick", help="A small design: seconds instead of minutes.")]
-Reps = Annotated[int | None, typer.Option(help="Repetitions, instead of the experiment's own number.")]
+Reps = Annotated[
+    int | None, typer.Option("--reps", "--seeds", help="Repetitions, instead of the experiment's own number.")
+]
 Seed = Annotated[int, typer.Option(help="Seed of all draws.")]
 Jobs = Annotated[int, typer.Option(help="Processes; the results do not depend on it.")]
 Output = Annotated[Path, typer.Option(help="Folder for the table, the figure and the report.")]
 Format = Annotated[str, typer.Option(help="Of the table: csv, csv.gz or parquet.")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Forget what an earlier run has kept there.")]
 Data = Annotated[Path | None, typer.Option(help="Folder with data that do not come with the package.")]
+Dataset = Annotated[
+    str | None, typer.Option(help="Images, of an experiment that takes several: mnist, fashion, cifar10, usps, digits.")
+]
+Device = Annotated[str | None, typer.Option(help="Of networks that are trained: cpu, cuda.")]
 
 
 def reproduce(
@@ -41,6 +47,8 @@ def reproduce(
     format: Format = "csv",
     fresh: Fresh = False,
     data: Data = None,
+    dataset: Dataset = None,
+    device: Device = None,
 ) -> None:
     """Run an experiment of the papers: a table, a figure, and a report that says whether the claim holds.
 
@@ -62,12 +70,16 @@ def reproduce(
         "format": format,
         "fresh": fresh,
     }
+    settings = {name: value for name, value in (("dataset", dataset), ("device", device)) if value is not None}
     for experiment in _chosen(name, EXPERIMENTS):
+        taken = {key: settings[key] for key in settings if name != "all" or key in experiment.takes}
         try:
             with _stoppable(), _warnings_of_one_line():
-                result = run_experiment(experiment, output, data=data, progress=sys.stderr.isatty(), **options)
+                result = run_experiment(
+                    experiment, output, data=data, settings=taken, progress=sys.stderr.isatty(), **options
+                )
         except (ImportError, ReproductionError) as error:
-            messages.fail(re.sub(r"^(?=(reps|seed|jobs|format|data) is )", "--", str(error)))
+            messages.fail(re.sub(r"^(?=(reps|seed|jobs|format|data|dataset|device) is )", "--", str(error)))
         except OSError as error:
             messages.fail(
                 f"--output is {output}, which cannot be written ({error.strerror or error}); choose another folder"

@@ -57,7 +57,8 @@ def train_seeds(
     every : int
         Epochs of clustering between two accuracies (the last has one always).
     start : State, optional
-        Networks that are pre-trained: options.pretrain_epochs is then taken as done. They are copied.
+        Networks that are pre-trained: options.pretrain_epochs is then taken as done. They are copied, and so are the centres if
+        options.centres is "random_encoder".
     device : str
     progress : bool
         A progress bar.
@@ -72,6 +73,9 @@ def train_seeds(
     if start is not None:
         state.members.load_state_dict(start.members.state_dict())
         state.phase = 1
+        if options.centres == "random_encoder":
+            with torch.no_grad():
+                state.centres.copy_(start.centres)
     source = InMemory(X.to(where))
     length = options.epochs + (options.pretrain_epochs if start is None else 0)
 

@@ -11,6 +11,7 @@ from .coclustering import Coclustering
 from .dlpfc import Dlpfc
 from .figure2 import Figure2
 from .finite_sample import FiniteSample
+from .genevay import Genevay
 from .gmm_grid import GmmGrid
 from .landscape import Landscape
 from .many_to_one import ManyToOne
@@ -37,6 +38,7 @@ MEMBERS: tuple[Experiment, ...] = (  # in the order of a reader: the theory, the
     Celegans(),
     Dlpfc(),
     Quantise(),
+    Genevay(),
 )
 EXPERIMENTS = {experiment.name: experiment for experiment in MEMBERS}
 

@@ -12,7 +12,7 @@ import json
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -49,6 +49,7 @@ class Scale:
     quick: bool = False  # a small design, seconds
     reps: int | None = None  # repetitions; None: the experiment's own number
     data: Path | None = None  # folder with data that are not in the package
+    settings: Mapping[str, str] = field(default_factory=dict)  # those that the experiment takes, by name
 
     def count(self, full: int, quick: int) -> int:
         """Repetitions: those asked for, else those of the design."""
@@ -70,6 +71,8 @@ class Experiment(ABC):
     question: ClassVar[str]  # answered by the figure
     source: ClassVar[str]  # author and year of the claims
     alone: ClassVar[bool] = False  # seconds are measured: one task at a time, all threads
+    takes: ClassVar[tuple[str, ...]] = ()  # names of the settings that it takes
+    needs: ClassVar[tuple[str, ...]] = ()  # optional packages that it computes with, each an extra of its own name
 
     @abstractmethod
     def tasks(self, scale: Scale) -> list[Task]:

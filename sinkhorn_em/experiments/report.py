@@ -108,6 +108,7 @@ def _provenance(experiment: Experiment, origin: Origin) -> str:
     words += ["--seed", str(o["seed"]), "--jobs", str(o["jobs"])]
     words += [] if o["format"] == "csv" else ["--format", o["format"]]
     words += ["--data", "DIR"] if o["data"] else []
+    words += [word for name, value in o["settings"].items() for word in (f"--{name}", value)]
     versions = ", ".join(
         [f"sinkhorn-em {__version__}"] + [f"{package} {metadata.version(package)}" for package in PACKAGES]
     )

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
@@ -45,6 +46,7 @@ def reproduce(
     format: str = "csv",
     fresh: bool = False,
     data: str | Path | None = None,
+    settings: Mapping[str, str] | None = None,
     progress: bool = False,
 ) -> Reproduction:
     """Run ``experiment`` and write NAME.csv (or .csv.gz, .parquet), NAME.png, NAME.svg and NAME.md to the folder ``output``.
@@ -71,6 +73,8 @@ def reproduce(
         Forget the kept tasks.
     data : path, optional
         Folder with data that do not come with the package.
+    settings : dict, optional
+        What else the experiment takes, by name (``experiment.takes``), such as the data set or the device.
     progress : bool
         A progress bar with the time left.
 
@@ -85,10 +89,11 @@ def reproduce(
     TaskError
         A task failed; what was finished is kept.
     ImportError
-        matplotlib (or, for Parquet, pyarrow) is missing.
+        matplotlib (or, for Parquet, pyarrow, or a package that the experiment needs) is missing.
     """
-    scale = Scale(quick, reps, None if data is None else Path(data))
+    scale = Scale(quick, reps, None if data is None else Path(data), dict(settings or {}))
     _check(scale, seed, jobs, format)
+    _check_experiment(experiment, scale)
     os.environ.setdefault("MPLBACKEND", "Agg")
     require_matplotlib()
     report.require_writer(format)
@@ -104,6 +109,7 @@ def reproduce(
         table = journal.table(tasks)
         verdicts = experiment.verdicts(table)
         options = {"quick": quick, "reps": reps, "seed": seed, "jobs": jobs, "format": format, "data": data is not None}
+        options |= {"settings": scale.settings}
         files = report.write(path, experiment, scale, table, verdicts, format, report.Origin(options, timing))
     return Reproduction(table, verdicts, files)
 
@@ -119,6 +125,20 @@ def _check(scale: Scale, seed: int, jobs: int, format: str) -> None:
         raise ReproductionError(f"format is {format!r}; it must be one of {', '.join(report.WRITERS)}")
     if scale.data is not None and not scale.data.is_dir():
         raise ReproductionError(f"data is {scale.data}; it must be a folder")
+
+
+def _check_experiment(experiment: Experiment, scale: Scale) -> None:
+    """What the experiment does not take, and what it lacks."""
+    for name, value in scale.settings.items():
+        if name not in experiment.takes:
+            takes = f"takes only {', '.join(experiment.takes)}" if experiment.takes else "takes no settings"
+            raise ReproductionError(f"{name} is {value!r}; {experiment.name} {takes}: leave it out")
+    for package in experiment.needs:
+        try:
+            import_module(package)
+        except ImportError as error:
+            message = f"{experiment.name} needs {package} ({error}): pip install 'sinkhorn-em[{package}]'"
+            raise ImportError(message) from None
 
 
 def _run(experiment: Experiment, tasks: list[Task], seed: int, jobs: int, journal: Journal, bar: tqdm) -> None:

@@ -1,0 +1,157 @@
+"""Table 1 and Figures 1 and 2 of Genevay, Dulac-Arnold & Vert 2019: deep clustering by transport, with and without pre-training."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..plots import COLOURS, GREY, INK, panels
+from .base import Experiment, ReproductionError, Scale, Task, Verdict
+from .genevay_fits import (
+    AE,
+    DESIGNS,
+    DKM_P,
+    EPSILONS,
+    LONG_DESIGNS,
+    METHODS,
+    OT,
+    OT_P,
+    PIXELS,
+    QUICK,
+    READINGS,
+    SOFT,
+    SOFT_P,
+    Bench,
+    Design,
+    from_pretrained,
+    from_scratch,
+    load,
+    over_epsilon,
+    pixels,
+    single_thread,
+    tidy,
+)
+from .genevay_verdicts import PRINTED, judge, last, readings_table, table_1
+from .statistics import mean
+
+SEEDS, LONG_SEEDS, GRID_SEEDS, FIGURE_SEEDS, QUICK_SEEDS = 5, 50, 1, 5, 3
+BLOCK = 50  # seeds that a graphics card trains side by side
+MAIN = ("paper", "ours")  # the readings that have all methods and seeds
+COLOUR = dict(
+    zip((PIXELS, AE, SOFT, SOFT_P, DKM_P, OT, OT_P), (*COLOURS[2:3], GREY, *COLOURS[3:6], *COLOURS[:2]), strict=True)
+)
+FAMILIES = ("pretrained", SOFT, OT)
+
+
+class Genevay(Experiment):
+    name = "genevay"
+    question = "Does transport onto the centres find the classes of images better than soft k-means?"
+    source = "Genevay, Dulac-Arnold & Vert 2019, Table 1, Figures 1 and 2"
+    takes = ("dataset", "device")
+    needs = ("torch",)
+    folder: Path | None = None  # where a task finds its images, and its device: no part of what is computed
+    device = "cpu"
+
+    def tasks(self, scale: Scale) -> list[Task]:
+        self.folder, self.device = scale.data, scale.settings.get("device", "cpu")
+        name = scale.settings.get("dataset", "digits" if scale.quick else "mnist")
+        if name not in DESIGNS:
+            raise ReproductionError(f"dataset is {name!r}; it must be one of {', '.join(DESIGNS)}")
+        long = self.device != "cpu"
+        seeds = scale.count(LONG_SEEDS if long else SEEDS, QUICK_SEEDS)
+        design = QUICK if scale.quick else (LONG_DESIGNS if long else DESIGNS)[name]
+        block = QUICK_SEEDS if scale.quick else BLOCK if long else 1
+        few = 1 if scale.quick else FIGURE_SEEDS
+        plan = [("table", "paper", PIXELS, seeds)]
+        plan += [("table", reading, family, seeds) for reading in MAIN for family in FAMILIES]
+        plan += [("epsilon", "paper", "pretrained", min(seeds, few))]
+        grid = ["sharp"] if scale.quick else [reading for reading in READINGS if reading not in MAIN]
+        for reading in grid:
+            families = ("pretrained",) if reading == "early centres" else (OT,) if scale.quick else ("pretrained", OT)
+            plan += [("readings", reading, family, min(seeds, block if long else GRID_SEEDS)) for family in families]
+        return [
+            {"part": part, "dataset": name, "reading": reading, "family": family, "first": first}
+            | {"count": min(block, n - first)}
+            | design._asdict()
+            for part, reading, family, n in plan
+            for first in range(0, n, block)
+        ]
+
+    def run(self, task: Task, rng: np.random.Generator) -> pd.DataFrame:
+        design: Any = Design(*(task[name] for name in Design._fields))
+        images = load(str(task["dataset"]), design.encoder, self.folder)
+        seeds = [int(seed) for seed in rng.integers(2**31, size=int(task["count"]))]
+        bench = Bench(images, design, seeds, self.device)
+        reading, family = str(task["reading"]), str(task["family"])
+        with single_thread():
+            if family == PIXELS:
+                rows = pixels(bench)
+            elif task["part"] == "epsilon":
+                rows = over_epsilon(bench, EPSILONS)
+            elif family == "pretrained":
+                rows = from_pretrained(bench, reading)
+            else:
+                rows = from_scratch(bench, reading, family)
+        return tidy(rows, int(task["first"]))
+
+    def verdicts(self, table: pd.DataFrame) -> list[Verdict]:
+        return judge(table)
+
+    def summary(self, table: pd.DataFrame) -> pd.DataFrame:
+        return table_1(table)
+
+    def details(self, table: pd.DataFrame) -> pd.DataFrame:
+        return readings_table(table)
+
+    def notes(self, scale: Scale) -> str:
+        return ""
+
+    def draw(self, table: pd.DataFrame) -> Any:
+        figure, axes = panels(1, 3, (14, 4.6))
+        _draw_epochs(axes[0, 0], table)
+        _draw_epsilon(axes[0, 1], table)
+        _draw_final(axes[0, 2], table)
+        return figure
+
+
+def _draw_epochs(ax: Any, table: pd.DataFrame) -> None:
+    """Figure 1: mean accuracy by epoch, with the range of the seeds."""
+    rows = table[(table["part"] == "table") & (table["reading"] == "paper")]
+    for method in (SOFT, SOFT_P, OT, OT_P):
+        curves = rows[rows["method"] == method].pivot_table(index="epoch", columns="seed", values="accuracy")
+        ax.fill_between(curves.index, curves.min(axis=1), curves.max(axis=1), color=COLOUR[method], alpha=0.12, lw=0)
+        ax.plot(curves.index, curves.mean(axis=1), color=COLOUR[method], label=method)
+    ax.set(title="Figure 1: the paper's reading", xlabel="epoch of clustering", ylabel="accuracy")
+    ax.legend(frameon=False)
+
+
+def _draw_epsilon(ax: Any, table: pd.DataFrame) -> None:
+    """Figure 2: accuracy against epsilon."""
+    rows = table[table["part"] == "epsilon"]
+    for method in (SOFT_P, OT_P):
+        curves = rows[rows["method"] == method].pivot_table(index="epsilon", columns="seed", values="accuracy")
+        ax.plot(curves.index, curves, ".", color=COLOUR[method], alpha=0.5)
+        ax.plot(curves.index, curves.mean(axis=1), color=COLOUR[method], label=method)
+    ax.set(title="Figure 2: a few epochs at each epsilon", xlabel="epsilon", ylabel="accuracy", xscale="log")
+    ax.legend(frameon=False)
+
+
+def _draw_final(ax: Any, table: pd.DataFrame) -> None:
+    """Table 1: every seed a dot, means with intervals, and what is printed."""
+    rows, printed = last(table), PRINTED.get(str(table["dataset"].iloc[0]), {})
+    for y, method in enumerate(METHODS):
+        for reading, shift, fill in zip(MAIN, (-0.15, 0.15), (None, "white"), strict=True):
+            values = rows[(rows["method"] == method) & (rows["reading"] == reading)]["accuracy"]
+            if len(values):
+                centre, low, high = mean(values)
+                ax.plot(values, np.full(len(values), y + shift), ".", color=COLOUR[method], alpha=0.4)
+                error = np.array([[centre - low], [high - centre]]) if len(values) > 1 else None
+                ax.errorbar(centre, y + shift, xerr=error, fmt="o", color=COLOUR[method], mfc=fill, capsize=3)
+        if method in printed:
+            ax.plot(printed[method].mean, y, "|", color=INK, markersize=22)
+    ax.set_yticks(range(len(METHODS)), METHODS)
+    ax.set_ylim(len(METHODS) - 0.5, -0.5)
+    ax.set(title="Table 1: paper's reading, ours open, printed |", xlabel="accuracy at the end")
