@@ -15,6 +15,7 @@ from .genevay_fits import (
     DESIGNS,
     DKM_P,
     EPSILONS,
+    FEW,
     LONG_DESIGNS,
     METHODS,
     OT,
@@ -72,16 +73,16 @@ class Genevay(Experiment):
         for reading in grid:
             families = ("pretrained",) if reading == "early centres" else (OT,) if scale.quick else ("pretrained", OT)
             plan += [("readings", reading, family, min(seeds, block if long else GRID_SEEDS)) for family in families]
-        return [
-            {"part": part, "dataset": name, "reading": reading, "family": family, "first": first}
-            | {"count": min(block, n - first)}
-            | design._asdict()
-            for part, reading, family, n in plan
-            for first in range(0, n, block)
-        ]
+        tasks: list[Task] = []
+        for part, reading, family, n in plan:
+            what = {"part": part, "dataset": name, "reading": reading, "family": family}
+            how = _design_of(design, part, family)._asdict()
+            tasks += [what | how | {"first": f, "count": min(block, n - f)} for f in range(0, n, block)]
+        return tasks
 
     def run(self, task: Task, rng: np.random.Generator) -> pd.DataFrame:
-        design: Any = Design(*(task[name] for name in Design._fields))
+        options: dict[str, Any] = {name: task[name] for name in Design._fields}
+        design = Design(**options)
         images = load(str(task["dataset"]), design.encoder, self.folder)
         seeds = [int(seed) for seed in rng.integers(2**31, size=int(task["count"]))]
         bench = Bench(images, design, seeds, self.device)
@@ -115,6 +116,15 @@ class Genevay(Experiment):
         _draw_epsilon(axes[0, 1], table)
         _draw_final(axes[0, 2], table)
         return figure
+
+
+def _design_of(design: Design, part: str, family: str) -> Design:
+    """What a task has of the design: what does not matter for it is 0."""
+    if family == PIXELS:
+        return Design("none", 0, 0, 0, 0)
+    if part == "epsilon":
+        return design._replace(epochs=max(1, design.epochs // FEW))
+    return design if family == "pretrained" else design._replace(pretrain=0)
 
 
 def _draw_epochs(ax: Any, table: pd.DataFrame) -> None:

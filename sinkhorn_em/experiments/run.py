@@ -10,7 +10,7 @@ from contextlib import closing
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 from joblib import Parallel, delayed
@@ -108,8 +108,8 @@ def reproduce(
         timing = report.Timing(len(tasks), *journal.seconds(tasks))
         table = journal.table(tasks)
         verdicts = experiment.verdicts(table)
-        options = {"quick": quick, "reps": reps, "seed": seed, "jobs": jobs, "format": format, "data": data is not None}
-        options |= {"settings": scale.settings}
+        options: dict[str, Any] = {"quick": quick, "reps": reps, "seed": seed, "jobs": jobs, "format": format}
+        options |= {"data": data is not None, "settings": scale.settings}
         files = report.write(path, experiment, scale, table, verdicts, format, report.Origin(options, timing))
     return Reproduction(table, verdicts, files)
 
