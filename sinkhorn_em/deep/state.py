@@ -109,4 +109,4 @@ def code_size(network: Autoencoder, shape: tuple[int, ...]) -> int:
 
 def new_optimiser(members: Members, centres: nn.Parameter, options: Options) -> torch.optim.Optimizer:
     """Adam (Kingma & Ba 2015), as in Genevay, Dulac-Arnold & Vert 2019."""
-    return torch.optim.Adam([*members.parameters(), centres], lr=options.learning_rate)
+    return torch.optim.Adam([*members.parameters(), centres], lr=options.learning_rate, fused=True)
