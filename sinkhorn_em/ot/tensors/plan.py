@@ -16,7 +16,7 @@ class TensorPlan(NamedTuple):
     With a virtual column, ``potentials`` and ``column_mass`` have one more entry, the virtual column's, at the end.
     """
 
-    #: (..., n, K) the scores, as they were given
+    #: (..., n, K) the scores, in float32 or float64
     scores: Tensor
     #: (..., n) masses of sum 1
     row_mass: Tensor

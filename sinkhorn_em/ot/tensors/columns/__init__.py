@@ -23,7 +23,7 @@ def tensor_rule(rule: ColumnRule, n_columns: int, device: torch.device) -> Tenso
     """The batched form of a rule for ``n_columns`` (virtual ones not counted)."""
 
     def options(value: Any) -> Tensor:
-        t = torch.as_tensor(value, dtype=torch.float64, device=device)
+        t = torch.as_tensor(value, dtype=torch.float64)
         return t.expand(n_columns).contiguous() if t.ndim == 0 else t
 
     if isinstance(rule, VirtualColumn):
@@ -33,9 +33,9 @@ def tensor_rule(rule: ColumnRule, n_columns: int, device: torch.device) -> Tenso
     if isinstance(rule, FixedMass):
         return Fixed()
     if isinstance(rule, RelaxedMass):
-        return Relaxed(options(rule.tau))
+        return Relaxed(options(rule.tau), device)
     if isinstance(rule, BoundedMass):
-        return Bounded(options(rule.lower), options(rule.upper))
+        return Bounded(options(rule.lower).to(device), options(rule.upper).to(device))
     raise ValueError(
         f"rule is {rule!r}, which has no form for tensors; it must be one of the rules of sinkhorn_em.ot: "
         "pass scores.numpy() for rules of your own"

@@ -66,15 +66,15 @@ class Fixed(TensorRule):
 class Relaxed(TensorRule):
     """KL columns; ``rho`` (K,) may be 0 (free) or infinite (fixed)."""
 
-    def __init__(self, tau: Tensor) -> None:
-        self.rho = tau / (1 - tau)
-        self.soft = (self.rho > 0) & torch.isfinite(self.rho)
+    def __init__(self, tau: Tensor, device: torch.device) -> None:
+        rho = tau / (1 - tau)  # on the host, so that the questions below need not wait for the device
+        soft = (rho > 0) & torch.isfinite(rho)
+        self.some_soft = bool(soft.any())
+        self.common = self.some_soft and bool((rho == rho[0]).all())
+        self.rho, self.soft = rho.to(device), soft.to(device)
         self.held = torch.isinf(self.rho)
         self.moves = self.rho > 0
         self.divisor = torch.where(self.soft, self.rho, 1.0)  # the infinite and the 0 are dealt with apart
-        first = self.rho[0]
-        self.common = bool((self.rho == first).all()) and bool(self.soft.all())
-        self.some_soft = bool(self.soft.any())
 
     def _ratio(self, g: Tensor) -> Tensor:
         """-g/rho: 0 for fixed columns, and for free ones, which do not ask."""
