@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 from hypothesis import given
-from transport_problems import few, least_curvature, modest, problems_with_rules, separated_clusters, solved
+from transport_problems import few, least_curvature, problems_with_rules, separated_clusters, solved
 
 from sinkhorn_em.ot import BoundedMass, FixedMass, FreeMass, Plan, RelaxedMass, VirtualColumn, solve_plan
 
@@ -49,7 +49,7 @@ def full_responsibilities(plan):
     return np.column_stack([plan.responsibilities, plan.unassigned])[:, : len(plan.potentials)]
 
 
-@modest
+@few
 @given(problems_with_rules(largest=4.0))
 def test_torch_agrees_with_the_compiled_kernels(case):
     problem, rule = case
@@ -82,7 +82,7 @@ def test_a_plan_is_recovered_from_the_problem_built_around_it(known):
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES.keys())
 def test_clusters_however_far_apart_are_solved_alike_in_as_many_passes(rule):
     ours = theirs = 0
-    for separation in (2, 8, 16):
+    for separation in (2, 8):
         S = separated_clusters(separation, separation, n=200, K=K).scores
         compiled, plan = solve_plan(S, None, rule=rule, tol=1e-11), on_torch(S, None, rule=rule, tol=1e-11)
         assert bool(plan.converged)
@@ -115,7 +115,7 @@ def test_clusters_a_hundred_standard_deviations_apart_are_solved_too(rule):
     assert float(plan.value) == pytest.approx(compiled.value, abs=1e-4)
 
 
-@pytest.mark.parametrize("rule", ["fixed", "a tau each", "bounded", "virtual, bounded"])
+@pytest.mark.parametrize("rule", ["fixed", "a tau each", "bounds each"])
 def test_steps_by_cholesky_factorisations_need_hardly_more_passes(rule, monkeypatch):
     # as on an accelerator, where an eigendecomposition would wait for the device, or with very many columns
     passes = []
