@@ -10,7 +10,7 @@ from torch import Tensor
 
 from .._parameters import check_choice
 from ..ot.tensors import Reduction
-from ..ot.tensors.solve import TOLERANCES
+from ..ot.tensors.problem import TOLERANCES
 
 MODES = ("relative", "absolute")
 VALUES = ("entropic", "sharp")

@@ -5,7 +5,8 @@ With scores S = -C/epsilon, potentials g that solve r(g) = t(g, b) - c(g; S, b) 
     L = -epsilon F(g),   F = sum_i a_i lse_k(S_ik + log b_k + g_k) + psi(g, b).
 
 Envelope: dF/dg = 0, so that dL/dC = P and dL/db = -epsilon (c/b + dpsi/db). Implicit: dg = H^-1 (dr at fixed g), H = diag(c) - W +
-diag(psi''), W = P' diag(1/a) P, which is exact for any function of g, and may be differentiated again.
+diag(psi''), W = P' diag(1/a) P, which is exact for any function of g, and may be differentiated again. K' is K, or K + 1 with a
+virtual column. Where rows are spread over processes, values are parts, whose sum over the processes is the value.
 """
 
 from __future__ import annotations
@@ -14,45 +15,55 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
-from ..ot.tensors import kernel
+from ..ot.tensors import Reduction, kernel
 from ..ot.tensors.columns import TensorRule
+
+RIDGE = 1e-13  # of the column masses, on the Hessian: what is shared less than this moves no potential
 
 
 class Problem(NamedTuple):
     """What is not differentiated, for B problems."""
 
-    row_mass: Tensor  # (B, m) float64
+    row_mass: Tensor  # (B, m) float64, sum 1 over all processes
     epsilon: Tensor  # (B,) float64
     rule: TensorRule
     n_columns: int  # virtual ones not counted
+    #: of the row mass that is here: this process's part of what is not a sum over rows, (B,) or 1
+    share: Tensor | float = 1.0
+    #: sums over the processes that hold the other rows
+    reduction: Reduction | None = None
 
 
 class Envelope(torch.autograd.Function):
-    """(cost (B, m, K), masses b (B, K) with virtual column) -> L (B,), at potentials that are taken as optimal."""
+    """(cost (B, m, K), masses b (B, K')) -> L (B,), at potentials taken as optimal; R (B, m, K') and dL/db (B, K') are given."""
 
     @staticmethod
-    def forward(ctx: Any, cost: Tensor, b: Tensor, g: Tensor, value: Tensor, problem: Problem) -> Tensor:
-        ctx.problem = problem
-        ctx.save_for_backward(cost, b, g)
-        return (-problem.epsilon * value).to(cost.dtype)
+    def forward(ctx: Any, cost: Tensor, b: Tensor, R: Tensor, slope: Tensor, value: Tensor, row_mass: Tensor) -> Tensor:
+        of_cost, of_b = ctx.needs_input_grad[:2]
+        ctx.save_for_backward(R[:, :, : cost.shape[2]] if of_cost else None, slope if of_b else None, row_mass)
+        return value.clone()
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
-        cost, b, g = ctx.saved_tensors
-        problem: Problem = ctx.problem
-        S = scores(cost, problem)
-        R = kernel.responsibilities(S, torch.log(b) + g)
-        of_cost = R[:, :, : problem.n_columns] * (problem.row_mass * upstream[:, None])[:, :, None].to(R.dtype)
-        c = torch.sum(R * problem.row_mass[:, :, None].to(R.dtype), 1, dtype=torch.float64)
-        slope = torch.where(b > 0, c / b.clamp(min=torch.finfo(b.dtype).tiny) + problem.rule.slope_in_b(g, b), 0.0)
-        return of_cost, -(problem.epsilon * upstream)[:, None] * slope, None, None, None
+        if torch.is_grad_enabled():  # a derivative that does not know the plan's own would be silently wrong
+            raise RuntimeError(
+                "create_graph=True with gradient='envelope', which has no second derivatives: use gradient='implicit'"
+            )
+        R, slope, row_mass = ctx.saved_tensors
+        of_cost = None if R is None else R * (row_mass * upstream[:, None])[:, :, None].to(R.dtype)
+        of_b = None if slope is None else upstream[:, None] * slope
+        return of_cost, of_b, None, None, None, None
+
+
+def slope_in_b(b: Tensor, g: Tensor, c: Tensor, problem: Problem) -> Tensor:
+    """dL/db (B, K') at optimal potentials; c are the column masses of the rows that are here. 0 where b is."""
+    psi = problem.rule.slope_in_b(g, b) * _column(problem.share)
+    return -problem.epsilon[:, None] * torch.where(b > 0, c / torch.where(b > 0, b, 1.0) + psi, 0.0)
 
 
 class Implicit(torch.autograd.Function):
-    """(cost, masses b, potentials g found without gradient) -> g (B, K), with the derivatives of the implicit function."""
+    """(cost, masses b, potentials g found without gradient) -> g (B, K'), with the derivatives of the implicit function."""
 
     @staticmethod
     def forward(ctx: Any, cost: Tensor, b: Tensor, g: Tensor, problem: Problem) -> Tensor:
@@ -66,39 +77,54 @@ class Implicit(torch.autograd.Function):
         cost, b, g = ctx.saved_tensors
         problem: Problem = ctx.problem
         P, c = plan(cost, b, g, problem)
-        W = P.mT @ (P / problem.row_mass.clamp(min=torch.finfo(torch.float64).tiny)[:, :, None])
-        u = _solve(W, c, b, g, upstream, problem)
-        mean = (P * u[:, None]).sum(2, keepdim=True)  # a_i times the mean of u under R_i
-        share = P / problem.row_mass.clamp(min=torch.finfo(torch.float64).tiny)[:, :, None]
-        of_scores = -(P * u[:, None] - share * mean)
-        of_b = u * problem.rule.target_in_b(g, b)
+        R = torch.where(problem.row_mass > 0, 1 / problem.row_mass, 0.0)[:, :, None] * P
+        W = P.mT @ R
+        u = _solve(W, b, g, upstream, problem)
+        mean = (R * u[:, None]).sum(2, keepdim=True)
+        of_cost = (P * (u[:, None] - mean))[:, :, : problem.n_columns] / problem.epsilon[:, None, None]
         moved = c * u - (W @ u[:, :, None])[:, :, 0]
+        of_b = u * problem.rule.target_in_b(g, b) * _column(problem.share)
         of_b = torch.where(b > 0, of_b - moved / torch.where(b > 0, b, 1.0), 0.0)
-        of_cost = -of_scores[:, :, : problem.n_columns] / problem.epsilon[:, None, None]
         return of_cost.to(cost.dtype), of_b, None, None
 
 
-def _solve(W: Tensor, c: Tensor, b: Tensor, g: Tensor, upstream: Tensor, problem: Problem) -> Tensor:
+def _solve(W: Tensor, b: Tensor, g: Tensor, upstream: Tensor, problem: Problem) -> Tensor:
     """u = H^-1 upstream on the columns whose potential moves; the constant, where it does not matter, is left out."""
     rule = problem.rule
+    if problem.reduction is not None:
+        if torch.is_grad_enabled():
+            raise RuntimeError("second derivatives do not cross processes: use create_graph=False, or a single process")
+        total = problem.reduction(torch.cat([W, upstream[:, None]], 1))
+        W, upstream = total[:, :-1], total[:, -1]
+    c = W.sum(2)  # rows of R sum to 1
     free = rule.movable(g.detach(), b.detach(), c.detach())
-    H = torch.diag_embed(c + rule.curvature(g, b)) - W
+    off = W - torch.diag_embed(W.diagonal(dim1=1, dim2=2))
+    # a Laplacian from its off-diagonal entries, without cancellation; where no row is shared it is 0, and so is upstream
+    H = torch.diag_embed(off.sum(2) + rule.curvature(g, b) + RIDGE * c) - off
+    upstream = torch.where(free, upstream, 0.0)
     if rule.invariant:
         weight = torch.where(free, c, 0.0)
         total = weight.sum(1, keepdim=True)
-        upstream = torch.where(free, upstream, 0.0)
         upstream = upstream - weight / total * upstream.sum(1, keepdim=True)
         H = H + weight[:, :, None] * (weight / total)[:, None, :]
     both = free[:, :, None] & free[:, None, :]
     H = torch.where(both, H, 0.0) + torch.diag_embed((~free).to(H.dtype))
-    return torch.linalg.solve(H, torch.where(free, upstream, 0.0)[:, :, None])[:, :, 0]
+    return torch.linalg.solve(H, upstream[:, :, None])[:, :, 0]
+
+
+def _column(share: Tensor | float) -> Tensor | float:
+    return share[:, None] if isinstance(share, Tensor) else share
 
 
 def unrolled(cost: Tensor, b: Tensor, g: Tensor, problem: Problem, iterations: int) -> Tensor:
     """Potentials after plain scaling iterations, differentiated through every one of them."""
+    S, log_b, a = scores(cost.double(), problem), log_mass(b), problem.row_mass[:, None]
+    active = b > 0
+    positive = torch.where(active, b, 1.0)  # log b has no derivative at 0
     for _ in range(iterations):
-        _, c = plan(cost, b, g, problem)
-        g = problem.rule.translate(problem.rule.scale(g, b, c), b)
+        R = torch.softmax(kernel.logits(S, log_b + g), 2)
+        scaled = problem.rule.scale(g, positive, (a @ R)[:, 0])
+        g = problem.rule.translate(torch.where(active, scaled, 0.0), b)
     return g
 
 
@@ -121,14 +147,14 @@ def log_mass(b: Tensor) -> Tensor:
 
 def scores(cost: Tensor, problem: Problem) -> Tensor:
     """-C/epsilon, in the precision of the cost."""
-    return -cost / problem.epsilon[:, None, None].to(cost.dtype)
+    return cost * (-1 / problem.epsilon)[:, None, None].to(cost.dtype)
 
 
 def dual_value(cost: Tensor, b: Tensor, g: Tensor, problem: Problem) -> Tensor:
-    """-epsilon F(g), (B,)."""
+    """-epsilon F(g), (B,): the part of this process."""
     lse = torch.logsumexp(log_joint(cost, b, g, problem), 2)
     smooth = torch.where(problem.row_mass > 0, problem.row_mass * lse, 0.0).sum(1)
-    return -problem.epsilon * (smooth + problem.rule.penalty(g, b))
+    return -problem.epsilon * (smooth + problem.share * problem.rule.penalty(g, b))
 
 
 def primal_value(cost: Tensor, b: Tensor, g: Tensor, problem: Problem) -> Tensor:

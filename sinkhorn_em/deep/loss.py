@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from .._parameters import check_choice, check_integer
+from .._parameters import check_integer
 from ..ot import ColumnRule
-from ..ot.checks import check_rule
+from ..ot.checks import check_masses, check_rule
 from ..ot.newton import Tolerances
 from ..ot.solve import RELATIVE_TOLERANCE
-from ..ot.tensors import Reduction, solve_rows
-from ..ot.tensors.newton import CONVERGED, Solution
-from ..ot.tensors.solve import TOLERANCES, Rows, check_potentials, check_problem
+from ..ot.tensors import Reduction, evaluate, kernel, solve_rows
+from ..ot.tensors.newton import CONVERGED, MAX_PASSES, Solution
+from ..ot.tensors.problem import TOLERANCES, Rows, check_potentials, check_problem, host
 from . import gradients
+from .checks import (
+    GRADIENTS,
+    MODES,
+    VALUES,
+    check_cost,
+    check_options,
+    check_positive,
+    check_processes,
+    column_weights,
+    cost_moments,
+    working_precision,
+)
+from .distributed import shard, together
 from .gradients import Envelope, Implicit, Problem
 
-MODES = ("relative", "absolute")
-VALUES = ("entropic", "sharp")
-GRADIENTS = ("envelope", "implicit", "unrolled")
-SMALL_EPSILON = 1e-3  # relative to the mean cost: below it scores are kept in float64
-WEIGHT_TOLERANCE = 1e-4  # of the sum of weights, which may come from a softmax in single precision
-MAX_PASSES = 200
+PASSES = 200
 UNROLLED_ITERATIONS = 50
 
 
@@ -62,7 +69,7 @@ def transport_loss(
     row_mass: Any = None,
     potentials: Tensor | None = None,
     tol: float | None = None,
-    max_passes: int = MAX_PASSES,
+    max_passes: int = PASSES,
     iterations: int = UNROLLED_ITERATIONS,
     reduction: Reduction | None = None,
 ) -> TransportValue:
@@ -77,10 +84,11 @@ def transport_loss(
     Parameters
     ----------
     cost : Tensor (..., m, K)
-        Costs of m rows and K columns; +inf forbids a pair. Half precision is raised to float32, and float32 to float64 where
-        epsilon is below 1e-3 of the mean cost; autocast is left aside.
+        Costs of m rows and K columns; +inf forbids a pair. Half precision is raised to float32; where epsilon is below 1e-3 of
+        the mean cost, float32 is worked on in float64; autocast is left aside.
     weights : Tensor or array (K,) or (..., K), optional
-        Column masses w >= 0 of sum 1; default uniform. Differentiated on the simplex.
+        Column masses w >= 0 of sum 1; default uniform. Differentiated on the simplex; a column of mass 0 stays out, and has
+        derivative 0.
     epsilon : float
         Regularisation, times the mean finite cost of each problem (taken as a constant) if ``epsilon_mode`` is "relative", else in
         the units of the cost.
@@ -92,10 +100,10 @@ def transport_loss(
         numbers of memory; for comparison with earlier work only.
     rule, tau : as in `sinkhorn_em.solve_plan`
         What is asked of the column masses; rho = tau/(1 - tau) is in units of epsilon.
-    row_mass : Tensor or array (m,), optional
-        Masses of the rows, default uniform.
+    row_mass : Tensor or array (m,) or (..., m), optional
+        Masses of the rows, constants, divided by their sum; default uniform.
     potentials : Tensor (..., K), optional
-        Warm start, nats: ``potentials`` of an earlier result.
+        Warm start, nats: ``potentials`` of an earlier result. "unrolled" always starts from 0.
     tol : float, optional
         Largest residual sum |c - t|; default 1e-9 in float64, 1e-6 in float32.
     max_passes : int
@@ -103,7 +111,9 @@ def transport_loss(
     iterations : int
         Of "unrolled".
     reduction : callable, optional
-        Sums a tensor over the processes that hold the other rows (see `sinkhorn_em.deep.distributed`).
+        Sums a tensor over the processes that hold the other rows (`sinkhorn_em.deep.distributed.sum_over_processes`). ``value`` is
+        then the part of this process: summed over the processes, values and derivatives are those of all rows in one process.
+        All else is of the whole; whether forbidden pairs let the weights be met is not checked. Not for "unrolled".
 
     Returns
     -------
@@ -113,6 +123,8 @@ def transport_loss(
     ------
     ValueError
         NaN or -inf costs, weights that do not sum to one, options that break their rule or do not go together.
+    RuntimeError
+        Second derivatives of "envelope" or across processes; an error in another process.
     InfeasibleMarginalsError
         Forbidden pairs contradict the weights.
 
@@ -132,188 +144,112 @@ def transport_loss(
     >>> z.grad.T.round(decimals=3)
     tensor([[-0.2500,  0.2500, -0.2500,  0.2500]])
     """
-    _check_options(cost, epsilon, epsilon_mode, value, gradient)
+    check_options(epsilon, epsilon_mode, value, gradient)
     check_integer("max_passes", max_passes, 1)
     check_integer("iterations", iterations, 1)
-    *batch, m, K = cost.shape
-    with torch.autocast(cost.device.type, enabled=False):
-        C, eps = _working(cost, float(epsilon), epsilon_mode)
-        C = C.reshape(-1, m, K)
-        w = _weights(weights, K, tuple(batch), cost.device)
-        law = check_rule(rule, tau, K)
-        with torch.no_grad():
-            S = -C.detach() / eps[:, None, None].to(C.dtype)
-            shaped = S.reshape(*batch, m, K)
-            rows = check_problem(shaped, row_mass, w.detach().reshape(*batch, K), law)
-            start = check_potentials(potentials, rows.column_mass, tuple(batch))
-            accuracy = TOLERANCES[C.dtype] if tol is None else _positive("tol", tol)
-            limit = Tolerances(accuracy, RELATIVE_TOLERANCE * accuracy, max_passes=max_passes)
-            solution = solve_rows(rows, start, limit, reduction)
-        problem = Problem(rows.row_mass, eps, rows.tensor_rule, K)
-        b = problem.rule.extend(w)
-        loss = _value(C, b, solution, problem, value, gradient, iterations)
-        return _dress(rows, solution, problem, batch)._replace(value=loss.reshape(batch))
+    check_processes(reduction, gradient)
+    tol = None if tol is None else check_positive("tol", tol)
+    C = together(lambda: check_cost(cost), reduction)
+    batch, K, kept = tuple(C.shape[:-2]), C.shape[-1], C.dtype
+    with torch.autocast(C.device.type, enabled=False):
+        moments = together(lambda: cost_moments(C), reduction)
+        moments = moments if reduction is None else reduction(moments)
+        C, eps = working_precision(C, moments, float(epsilon), epsilon_mode)
+        w = column_weights(weights, K, batch, C.device)
+        rows, share = _rows(C, eps, row_mass, w, check_rule(rule, tau, K), reduction)
+        problem = Problem(rows.row_mass, eps, rows.tensor_rule, K, share, reduction)
+        C, b = C.reshape(-1, *C.shape[-2:]), problem.rule.extend(w)
+        if gradient == "unrolled":
+            g = gradients.unrolled(C, b, torch.zeros_like(b), problem, iterations)
+            solution = _found(rows, g.detach(), iterations)
+        else:
+            tolerance = TOLERANCES[C.dtype] if tol is None else tol
+            limit = Tolerances(tolerance, RELATIVE_TOLERANCE * tolerance, max_passes=max_passes)
+            solution = solve_rows(rows, _start(potentials, rows, batch), limit, reduction)
+            g = solution.potentials
+        result, R = _dress(rows, solution, problem, batch)
+        loss = _value(C, b, g, (value, gradient), _Found(rows, solution, R, problem))
+        return result._replace(value=loss.to(kept).reshape(batch))
 
 
-def _value(
-    C: Tensor, b: Tensor, solution: Solution, problem: Problem, value: str, gradient: str, iterations: int
-) -> Tensor:
-    """The loss of every problem, (B,)."""
-    if gradient == "envelope":
-        return Envelope.apply(C, b, solution.potentials, solution.value, problem)
-    if gradient == "implicit":
-        g = Implicit.apply(C, b, solution.potentials, problem)
-        dual = value == "entropic"
-    else:
-        g = gradients.unrolled(C, b, torch.zeros_like(b), problem, iterations)
-        dual = False
-    if dual:
-        return gradients.dual_value(C, b, g, problem).to(C.dtype)
-    if value == "entropic":
-        return gradients.primal_value(C, b, g, problem).to(C.dtype)
-    return gradients.sharp_value(C, gradients.plan(C, b, g, problem)[0], problem).to(C.dtype)
+class _Found(NamedTuple):
+    """The plans of B problems, without derivatives."""
+
+    rows: Rows
+    solution: Solution
+    R: Tensor  # (B, m, K')
+    problem: Problem
 
 
 @torch.no_grad()
-def _dress(rows: Rows, s: Solution, problem: Problem, batch: list[int]) -> TransportValue:
-    """What is known of the plans, without the loss."""
-    R = gradients.kernel.responsibilities(rows.scores, torch.log(rows.column_mass) + s.potentials)
+def _rows(
+    C: Tensor, eps: Tensor, row_mass: Any, w: Tensor, rule: ColumnRule, reduction: Reduction | None
+) -> tuple[Rows, Tensor | float]:
+    """The checked problems, and the share (B,) of the row mass that is here."""
+    *batch, _, K = C.shape
+    S = C.detach() * (-1 / eps).to(C.dtype).reshape(*batch, 1, 1)
+    masses = w.detach().reshape(*batch, K)
+    if reduction is None:
+        a = check_masses(host(row_mass), C.shape[-2], "row_mass", None, tuple(batch))
+        return check_problem(S, a, masses, rule), 1.0
+    return shard(S, row_mass, masses, rule, reduction)
+
+
+def _start(potentials: Tensor | None, rows: Rows, batch: tuple[int, ...]) -> Tensor:
+    """Warm starts; columns that had no mass where these come from start at 0."""
+    if isinstance(potentials, Tensor):
+        potentials = torch.where(potentials == -torch.inf, 0.0, potentials.detach())
+    return check_potentials(potentials, rows.column_mass, batch)
+
+
+@torch.no_grad()
+def _found(rows: Rows, g: Tensor, iterations: int) -> Solution:
+    """Where the iterations have stopped."""
+    b, rule = rows.column_mass, rows.tensor_rule
+    e = evaluate(rows.scores, rows.row_mass, torch.log(b) + g, gram=False)
+    error = (rule.target(g, b, e.mass) - e.mass).abs().sum(1)
+    status = torch.where(error <= TOLERANCES[rows.scores.dtype], CONVERGED, MAX_PASSES)
+    return Solution(g, e.mass, e.value + rule.penalty(g, b), error, error, torch.full_like(status, iterations), status)
+
+
+def _value(C: Tensor, b: Tensor, g: Tensor, kind: tuple[str, str], found: _Found) -> Tensor:
+    """The loss of every problem, (B,), of the (value, gradient) asked for."""
+    value, gradient = kind
+    rows, solution, R, problem = found
+    if gradient == "envelope":
+        with torch.no_grad():
+            here = torch.sum(R * rows.row_mass[:, :, None].to(R.dtype), 1, dtype=torch.float64)
+            slope = gradients.slope_in_b(b, g, here, problem)
+            whole = problem.reduction is None
+            known = -problem.epsilon * solution.value if whole else gradients.dual_value(C, b, g, problem)
+        return Envelope.apply(C, b, R, slope, known, rows.row_mass)
+    if gradient == "implicit":
+        g = Implicit.apply(C, b, g, problem)
+    if value == "sharp":
+        return gradients.sharp_value(C, gradients.plan(C, b, g, problem)[0], problem)
+    return (gradients.dual_value if gradient == "implicit" else gradients.primal_value)(C, b, g, problem)
+
+
+@torch.no_grad()
+def _dress(rows: Rows, s: Solution, problem: Problem, batch: tuple[int, ...]) -> tuple[TransportValue, Tensor]:
+    """What is known of the plans, without the loss, and R (B, m, K')."""
+    R = kernel.responsibilities(rows.scores, torch.log(rows.column_mass) + s.potentials)
     entropy = (torch.special.entr(R).sum(2) * rows.row_mass).sum(1)
 
     def back(x: Tensor) -> Tensor:
         return x.reshape((*batch, *x.shape[1:]))
 
-    return TransportValue(
+    result = TransportValue(
         value=back(s.value),
         potentials=back(torch.where(rows.column_mass > 0, s.potentials, -torch.inf)),
         column_mass=back(s.mass),
         marginal_error=back(s.marginal_error),
         n_passes=back(s.n_passes),
-        plan_entropy=back(entropy),
+        plan_entropy=back(entropy if problem.reduction is None else problem.reduction(entropy)),
         epsilon=back(problem.epsilon),
         converged=back(s.status == CONVERGED),
     )
+    return result, R
 
 
-class TransportLoss(nn.Module):
-    """`transport_loss` with settings and a warm start of its own, for K columns.
-
-    The potentials of the last batch start the next one's solver; they are part of ``state_dict``.
-
-    Parameters
-    ----------
-    n_columns : int
-        K.
-    weights : array (K,), optional
-        Column masses, default uniform; `forward` may be given others.
-    **options
-        Of `transport_loss`: epsilon, epsilon_mode, value, gradient, rule, tau, tol, max_passes, iterations.
-
-    Attributes
-    ----------
-    potentials : Tensor
-        (K,), nats, or (K + 1,) with a virtual column.
-    result : TransportValue or None
-        Of the last call: residual, passes, plan entropy.
-    """
-
-    potentials: Tensor
-    weights: Tensor
-
-    def __init__(self, n_columns: int, weights: Any = None, **options: Any) -> None:
-        super().__init__()
-        check_integer("n_columns", n_columns, 1)
-        law = check_rule(options.get("rule", "fixed"), options.get("tau"), n_columns)
-        with torch.no_grad():
-            w = _weights(weights, n_columns, (), torch.device("cpu"))[0]
-        _check_options(
-            torch.zeros(1, n_columns),
-            options.get("epsilon", 0.05),
-            options.get("epsilon_mode", "relative"),
-            options.get("value", "entropic"),
-            options.get("gradient", "envelope"),
-        )
-        self.options = options
-        self.register_buffer("weights", w)
-        self.register_buffer("potentials", torch.zeros(len(law.extend(w.numpy())), dtype=torch.float64))
-        self.result: TransportValue | None = None
-
-    def forward(self, cost: Tensor, weights: Any = None, row_mass: Any = None) -> Tensor:
-        """The loss (...) of costs (..., m, K)."""
-        w = self.weights if weights is None else weights
-        warm = torch.where(torch.isfinite(self.potentials), self.potentials, 0.0)
-        self.result = transport_loss(cost, w, row_mass=row_mass, potentials=warm, **self.options)
-        g = self.result.potentials
-        self.potentials = g if g.ndim == 1 else g.reshape(-1, g.shape[-1]).mean(0)
-        return self.result.value
-
-
-def _check_options(cost: Any, epsilon: Any, mode: Any, value: Any, gradient: Any) -> None:
-    if not isinstance(cost, Tensor) or not cost.is_floating_point() or cost.ndim < 2 or 0 in cost.shape:
-        shape = tuple(cost.shape) if isinstance(cost, Tensor) else type(cost).__name__
-        raise ValueError(
-            f"cost is {shape}; it must be a floating-point tensor (..., m, K) with at least one row and one column"
-        )
-    _positive("epsilon", epsilon)
-    check_choice("epsilon_mode", mode, MODES)
-    check_choice("value", value, VALUES)
-    check_choice("gradient", gradient, GRADIENTS)
-    if value == "sharp" and gradient == "envelope":
-        raise ValueError(
-            "gradient is 'envelope' and value is 'sharp'; the envelope theorem holds for the entropic value only: use "
-            "gradient='implicit', which costs one K x K solve, or value='entropic'"
-        )
-
-
-def _positive(name: str, value: Any) -> float:
-    if not isinstance(value, Real) or isinstance(value, bool) or not 0 < float(value) < float("inf"):
-        raise ValueError(f"{name} is {value!r}; it must be a positive finite number")
-    return float(value)
-
-
-def _working(cost: Tensor, epsilon: float, mode: str) -> tuple[Tensor, Tensor]:
-    """Costs in the precision they are worked on in, and epsilon (B,) in their units."""
-    C = cost if cost.dtype in TOLERANCES else cost.float()
-    *_, m, K = C.shape
-    flat = C.detach().reshape(-1, m, K)
-    finite = torch.isfinite(flat)
-    mean = torch.where(finite, flat, 0.0).sum((1, 2), dtype=torch.float64) / finite.sum((1, 2)).clamp(min=1)
-    lowest, least, size = torch.stack([flat.amin().double(), mean.min(), mean.abs().max()]).tolist()
-    if not lowest > -float("inf"):  # NaN fails, too
-        where = tuple(int(i) for i in torch.nonzero(~(cost > -torch.inf))[0])
-        raise ValueError(f"cost{list(where)} is {float(cost[where])}; costs must be finite, or +inf to forbid a pair")
-    if mode == "absolute":
-        eps = torch.full_like(mean, epsilon)
-    elif least < 0:
-        raise ValueError(
-            f"cost has mean {least:.6g}; epsilon_mode='relative' needs a positive mean: use epsilon_mode='absolute', or add a "
-            "constant to the cost"
-        )
-    else:  # where all costs are 0, any epsilon gives the same plan
-        eps = epsilon * torch.where(mean > 0, mean, 1.0)
-    relative = epsilon if mode == "relative" else epsilon / size if size > 0 else 1.0
-    return (C.double() if relative < SMALL_EPSILON else C), eps
-
-
-def _weights(weights: Any, K: int, batch: tuple[int, ...], device: torch.device) -> Tensor:
-    """Column masses (B, K) in float64, of sum 1, differentiable in the weights given."""
-    B = 1
-    for size in batch:
-        B *= size
-    if weights is None:
-        return torch.full((B, K), 1 / K, dtype=torch.float64, device=device)
-    w = torch.as_tensor(weights, device=device).double()
-    if tuple(w.shape) not in ((K,), (*batch, K)):
-        raise ValueError(f"weights has shape {tuple(w.shape)}; it must be ({K},), one for each column of the cost")
-    total = w.sum(-1, keepdim=True)
-    with torch.no_grad():
-        good = bool(((w >= 0) & torch.isfinite(w)).all()) and bool(((total - 1).abs() <= WEIGHT_TOLERANCE).all())
-    if not good:
-        raise ValueError(
-            f"weights is {w.tolist() if K <= 20 else '(of many columns)'}; weights must be finite, not negative, and sum to one: "
-            "divide them by their sum"
-        )
-    return (w / total).expand(*batch, K).reshape(B, K)
-
-
-__all__ = ["TransportLoss", "TransportValue", "transport_loss"]
+__all__ = ["GRADIENTS", "MODES", "VALUES", "TransportValue", "transport_loss"]

@@ -1,16 +1,20 @@
 """The pass over the rows: values, column masses and overlaps of B problems, row tile by row tile.
 
-Sums are taken in float64 and offsets added in float64 whatever the storage; the exponentials and the overlaps, which only steer
-the Newton step, are in float32 for float32 scores.
+Sums are taken in float64 and offsets added in float64 whatever the storage; the exponentials are in the precision of the scores,
+and the overlaps, which only steer the Newton step, in float32.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
+
+from ..._compiled import n_blocks, run_blocks, tile_rows
+from ..kernel import responsibilities_pass
 
 TILE_ENTRIES = {"cpu": 1 << 20}  # of B tile K scores at a time
 MANY_ENTRIES = 1 << 25  # the same on an accelerator: 256 MB in float64
@@ -73,11 +77,27 @@ def _reduced(e: Evaluation, reduction: Reduction) -> Evaluation:
 
 def responsibilities(scores: Tensor, offset: Tensor) -> Tensor:
     """softmax_k(S_ik + offset_k), (B, n, K) or (B, n, K + 1); rows without any finite score are 0."""
+    if scores.device.type == "cpu":
+        return _compiled_responsibilities(scores, offset)
     tiles = []
     for S, _ in row_tiles(scores, scores[:, :, 0], offset.shape[1]):
         E, total, _ = normalised(logits(S, offset), S.dtype)
         tiles.append(E / torch.where(total > 0, total, 1.0)[:, :, None].to(E.dtype))
     return tiles[0] if len(tiles) == 1 else torch.cat(tiles, 1)
+
+
+def _compiled_responsibilities(scores: Tensor, offset: Tensor) -> Tensor:
+    """The same in host memory, without temporaries."""
+    n, K = scores.shape[1], offset.shape[1]
+    R, tile, blocks = scores.new_empty(len(scores), n, K), tile_rows(K), n_blocks(n, K, 1)
+    for S, o, out in zip(scores.detach().numpy(), offset.detach().numpy(), R.numpy(), strict=True):
+        S = S if S.flags.c_contiguous or S.flags.f_contiguous else np.ascontiguousarray(S)
+
+        def task(block: int, start: int, stop: int, S: Any = S, o: Any = o, out: Any = out) -> None:
+            responsibilities_pass(S.T, o, start, stop, tile, out)
+
+        run_blocks(task, n, blocks)
+    return R
 
 
 def row_tiles(scores: Tensor, row_mass: Tensor, n_columns: int) -> Iterator[tuple[Tensor, Tensor]]:

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..._compiled import SMALL
 from ..._parameters import check_choice
 from ..batch import solve_plans
 from ..checks import check_rule, check_settings
@@ -93,7 +94,7 @@ def solve_rows(
 def _solve_compiled(rows: Rows, g: Tensor, tolerances: Tolerances) -> Solution:
     """The same by the compiled kernels: problem by problem, or side by side where they know the rule."""
     S, a, b, start = (x.numpy() for x in (rows.scores, rows.row_mass, rows.column_mass, g))
-    if len(S) > 1 and isinstance(rows.rule, FixedMass):
+    if isinstance(rows.rule, FixedMass) and (len(S) > 1 or S.size <= SMALL):
         plans = solve_plans(S, a, b, potentials=start, tol=tolerances.marginal, max_passes=tolerances.max_passes)
         status = np.where(
             plans.converged, CONVERGED, np.where(plans.n_passes < tolerances.max_passes, PRECISION, MAX_PASSES)

@@ -1,0 +1,140 @@
+"""Rows spread over 1, 2 and 4 processes (gloo): the plan, the derivatives and the step of a single process."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import torch.multiprocessing as mp  # noqa: E402
+
+from sinkhorn_em.deep import transport_loss  # noqa: E402
+from sinkhorn_em.deep.distributed import row_share, sum_gradients, sum_over_processes  # noqa: E402
+from sinkhorn_em.ot import BoundedMass, RelaxedMass, VirtualColumn  # noqa: E402
+
+if not torch.distributed.is_available():
+    pytest.skip("this torch was built without torch.distributed", allow_module_level=True)
+
+N, K = 23, 4
+EDGES = {1: [0, 23], 2: [0, 21, 23], 4: [0, 5, 6, 20, 23]}  # uneven: some processes hold fewer rows than columns
+CASES = {
+    "fixed": {},
+    "KL, weighted rows": {"rule": RelaxedMass(0.6), "row_mass": True},
+    "bounds, absolute epsilon": {"rule": BoundedMass(0.2, 0.3), "epsilon": 0.4, "epsilon_mode": "absolute"},
+    "virtual column, forbidden pairs": {"rule": VirtualColumn(0.2), "forbidden": True},
+    "fixed, implicit": {"value": "sharp", "gradient": "implicit"},
+    "KL, implicit": {"rule": RelaxedMass(0.6), "gradient": "implicit"},
+}
+
+
+def problem(name):
+    """Costs, logits of the weights, row masses (or None) and options of a case."""
+    rng, options = np.random.default_rng(5), dict(CASES[name])
+    C = torch.tensor(rng.random((N, K)))
+    mass = torch.tensor(rng.random(N)) if options.pop("row_mass", False) else None
+    if options.pop("forbidden", False):
+        C[:3, 1] = torch.inf
+    return C.requires_grad_(), torch.tensor(rng.normal(size=K), requires_grad=True), mass, {**options, "tol": 1e-12}
+
+
+def solved(name, rows, reduction=None):
+    """Value, potentials, plan's derivatives and what is reported, for the ``rows`` of a case."""
+    C, logits, mass, options = problem(name)
+    mass = None if mass is None else mass[rows]
+    result = transport_loss(C[rows], torch.softmax(logits, 0), row_mass=mass, reduction=reduction, **options)
+    result.value.backward()
+    reported = torch.stack([result.marginal_error, result.n_passes, result.plan_entropy, result.epsilon])
+    return result.value.detach(), result.potentials, result.column_mass, C.grad, logits.grad, reported
+
+
+def step(rows, reduction=None):
+    """Gradients of one training step: a mean over rows, and a transport loss, of a linear encoder."""
+    torch.manual_seed(0)
+    net, unused = torch.nn.Linear(5, 2).double(), torch.nn.Linear(2, 2).double()
+    x, centres = torch.randn(N, 5, dtype=torch.float64), torch.randn(K, 2, dtype=torch.float64)
+    z = net(x[rows])
+    loss = z.square().sum(1).mean() * (1 if reduction is None else row_share(len(z), reduction))
+    (loss + transport_loss(torch.cdist(z, centres).square(), tol=1e-12, reduction=reduction).value).backward()
+    if reduction is not None:
+        sum_gradients(torch.nn.ModuleList([net, unused]))
+    assert unused.weight.grad is None
+    return net.weight.grad, net.bias.grad
+
+
+def refusals(rank, size, reduction):
+    """Messages of the errors that every process gets when the rows of the last one are bad."""
+    C = torch.ones(3, K)
+    if rank == size - 1:
+        C[0, 0] = torch.nan
+    messages = []
+    for options in ({}, {"gradient": "implicit"}):
+        try:
+            transport_loss(C, reduction=reduction, **options)
+        except (ValueError, RuntimeError) as error:
+            messages.append(str(error))
+    return messages
+
+
+def work(rank, size, folder):
+    """One process: everything it finds is left in a file."""
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=size)
+    reduction = sum_over_processes()
+    rows = slice(*EDGES[size][rank : rank + 2])
+    found = {name: solved(name, rows, reduction) for name in CASES}
+    torch.save((found, step(rows, reduction), refusals(rank, size, reduction)), f"{folder}/{rank}.pt")
+    torch.distributed.destroy_process_group()
+
+
+def start(size, folder):
+    """Processes forked from a server that has imported torch and this package once."""
+    if size == 1:
+        return work(0, 1, folder)
+    mp.get_context("forkserver").set_forkserver_preload(["torch", "sinkhorn_em.deep.distributed"])
+    mp.start_processes(work, (size, folder), nprocs=size, start_method="forkserver")
+
+
+@pytest.fixture
+def n_threads():
+    """What processes of one thread leave behind is put back."""
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("size", EDGES)
+@pytest.mark.usefixtures("n_threads")
+def test_several_processes_do_what_one_does(size, tmp_path):
+    start(size, str(tmp_path))
+    parts = [torch.load(tmp_path / f"{rank}.pt") for rank in range(size)]
+    for name in CASES:
+        value, g, c, of_cost, of_logits, reported = solved(name, slice(None))
+        found = [part[0][name] for part in parts]
+        for _, potentials, mass, _, _, said in found:
+            assert torch.equal(potentials, found[0][1])  # the same bits: all stop at the same pass
+            assert torch.equal(said, found[0][5])
+            torch.testing.assert_close(potentials, g, rtol=0, atol=1e-10)
+            torch.testing.assert_close(mass, c, rtol=0, atol=1e-11)
+            torch.testing.assert_close(said[2:], reported[2:], rtol=1e-9, atol=0)
+        for i, expected in ((0, value), (3, of_cost), (4, of_logits)):
+            torch.testing.assert_close(sum(part[i] for part in found), expected, rtol=1e-8, atol=1e-11)
+    expected = step(slice(None))
+    for _, gradients, messages in parts:
+        for one, two in zip(gradients, expected, strict=True):
+            torch.testing.assert_close(one, two, rtol=1e-8, atol=1e-10)
+        assert len(messages) == 2
+    assert "cost[0, 0] is nan" in parts[-1][2][0]
+    if size > 1:
+        assert "1 other processes refused their rows" in parts[0][2][0]
+
+
+def test_processes_must_have_met():
+    for call in (sum_over_processes, lambda: sum_gradients(torch.nn.Linear(1, 1))):
+        with pytest.raises(RuntimeError, match="init_process_group"):
+            call()
+
+
+def test_second_derivatives_do_not_cross_processes():
+    C = torch.rand(5, 3, dtype=torch.float64, requires_grad=True)
+    value = transport_loss(C, value="sharp", gradient="implicit", reduction=torch.clone).value
+    with pytest.raises(RuntimeError, match="second derivatives do not cross processes"):
+        torch.autograd.grad(value, C, create_graph=True)
