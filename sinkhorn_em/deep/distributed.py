@@ -102,7 +102,7 @@ def shard(S: Tensor, row_mass: Any, w: Tensor, rule: ColumnRule, reduction: Redu
         total = torch.as_tensor(m if mass is None else mass, dtype=torch.float64)
         a = a * (total if mass is None else total.sum(-1, keepdim=True))
         a = a.expand(*batch, m).reshape(-1, m).to(S.device)
-        empty = (-torch.inf == S).all(-1).reshape(-1, m) & (a > 0)
+        empty = torch.isneginf(S).sum(-1).eq(S.shape[-1]).reshape(-1, m) & (a > 0)
         if len(rule.extend(w.reshape(-1, w.shape[-1])[0].cpu().numpy())) == w.shape[-1] and bool(empty.any()):
             raise InfeasibleMarginalsError(
                 [], f"row {torch.nonzero(empty)[0].tolist()} (problem, row) may go to no column"
