@@ -43,8 +43,8 @@ class DeepTransportClustering(FittingMixin, PredictionMixin):
     checkpoint_dir : path, optional
         The state is kept there after every epoch; the same call of `fit` on the same data then goes on from it. The result is that
         of a run without interruption, to the last bit on the CPU (not with a DataLoader that has random numbers of its own).
-    compile : bool
-        Networks through ``torch.compile``.
+    compile : bool or str
+        Networks through ``torch.compile``, by that backend if it is a name.
     verbose : int
         1: a progress bar with loss, residual, plan entropy, and accuracy if `fit` was given classes.
     loss, tau, rule, value, gradient, epsilon, epsilon_mode, final_epsilon, dual, dual_step, bank_size, reconstruction,
@@ -125,7 +125,7 @@ class DeepTransportClustering(FittingMixin, PredictionMixin):
         tol: float = 1e-4,
         assign_by: str = "centre",
         precision: str = "float32",
-        compile: bool = False,
+        compile: bool | str = False,
         device: Any = "auto",
         random_state: Any = None,
         callbacks: Sequence[Callable[..., Any]] = (),

@@ -22,7 +22,7 @@ def as_source(estimator: Any, X: Any, *, reset: bool, least: int = 1) -> Source:
     elif isinstance(X, Tensor):
         _check_tensor(X, least)
         source = InMemory(X.detach().to(torch.float32))
-    elif np.ndim(X) > 2:
+    elif _n_axes(X) > 2:
         checked = check_array(X, dtype=np.float32, allow_nd=True, ensure_min_samples=least, input_name="X")
         source = InMemory(torch.tensor(checked))
     else:
@@ -36,6 +36,13 @@ def as_source(estimator: Any, X: Any, *, reset: bool, least: int = 1) -> Source:
             f"{estimator.n_features_in_} features as input, of shape {tuple(estimator.input_shape_)}: reshape X"
         )
     return source
+
+
+def _n_axes(X: Any) -> int:
+    """Axes of an array or of nested lists; whatever else is a table."""
+    if isinstance(X, list | tuple):
+        return np.ndim(X)
+    return int(getattr(X, "ndim", 2))
 
 
 def _check_tensor(X: Tensor, least: int) -> None:

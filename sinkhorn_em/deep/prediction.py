@@ -20,6 +20,12 @@ from .inputs import as_source
 class PredictionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
     """Methods of a fitted `DeepTransportClustering`. X is what `fit` takes."""
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float32"]
+        tags.non_deterministic = self.random_state is None
+        return tags
+
     def transform(self, X: Any) -> Floats:
         """Codes (n, d) of rows X, float32."""
         return self._codes(X)[0].numpy()

@@ -89,7 +89,7 @@ def check_masses(pairs: Booleans, row_mass: Floats, rule: ColumnRule, weights: F
         allowed = np.column_stack([allowed, np.ones(len(pairs), bool)])
     lower, upper = rule.mass_bounds(b[active])
     try:
-        check_feasible(allowed[:, active], row_mass, lower, upper)
+        check_feasible(allowed, row_mass, lower, upper, active)
     except InfeasibleMarginalsError as error:
         raise InfeasibleMarginalsError(
             error.columns,
