@@ -24,6 +24,14 @@ class Interval(NamedTuple):
         return Interval(*np.exp(self))
 
 
+class Sample(NamedTuple):
+    """What a printed table says of n independent values."""
+
+    mean: float
+    sd: float  # with n - 1
+    n: int
+
+
 def share(hits: ArrayLike, confidence: float = 0.95) -> Interval:
     """Share of true among booleans, with Wilson's interval."""
     values = np.asarray(hits, bool).ravel()
@@ -49,6 +57,39 @@ def beside_mean(values: ArrayLike, other: float, n_other: int, confidence: float
         return Interval(difference, -np.inf, np.inf)
     half = stats.t.ppf(0.5 + confidence / 2, len(x) - 1) * x.std(ddof=1) * np.sqrt(1 / len(x) + 1 / n_other)
     return Interval(difference, float(difference - half), float(difference + half))
+
+
+def sample(values: ArrayLike) -> Sample:
+    """Mean, standard deviation (nan for one value) and number of values."""
+    x = np.asarray(values, float).ravel()
+    return Sample(float(x.mean()), float(x.std(ddof=1)) if len(x) > 1 else np.nan, len(x))
+
+
+def welch(a: Sample, b: Sample, confidence: float = 0.95) -> Interval:
+    """Mean of ``a`` less that of ``b``, of independent samples whose variances may differ, with Welch's interval.
+
+    Standard error s with s^2 = v_a + v_b, v = sd^2 / n, and s^4 / (v_a^2 / (n_a - 1) + v_b^2 / (n_b - 1)) degrees of freedom.
+    """
+    difference, error, df = _welch(a, b)
+    half = stats.t.ppf(0.5 + confidence / 2, df) * error if np.isfinite(error) else np.inf
+    return Interval(difference, float(difference - half), float(difference + half))
+
+
+def welch_p(a: Sample, b: Sample) -> tuple[float, float]:
+    """p of Welch's test that the means are the same: against a larger mean of ``a``, and against any other."""
+    difference, error, df = _welch(a, b)
+    t = difference / error
+    return float(stats.t.sf(t, df)), float(2 * stats.t.sf(abs(t), df))
+
+
+def _welch(a: Sample, b: Sample) -> tuple[float, float, float]:
+    """Difference, standard error (inf where a deviation is not known) and degrees of freedom."""
+    parts = [(x.sd**2 / x.n, x.n - 1) for x in (a, b)]
+    squares = sum(v for v, _ in parts)
+    if not np.isfinite(squares):
+        return a.mean - b.mean, np.inf, np.nan
+    df = squares**2 / sum(v**2 / n for v, n in parts) if squares > 0 else np.inf
+    return a.mean - b.mean, float(np.sqrt(squares)), df
 
 
 def share_difference(a: ArrayLike, b: ArrayLike, confidence: float = 0.95) -> Interval:

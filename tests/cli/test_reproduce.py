@@ -41,6 +41,8 @@ def test_a_quick_run_prints_verdicts_and_names_its_files(run, tmp_path):
         (("landscape", "--seed", "-1"), "--seed is -1; it must be"),
         (("landscape", "--format", "xls"), "--format is 'xls'; it must be one of csv, csv.gz, parquet"),
         (("landscape", "--data", "nowhere"), "--data is nowhere; it must be a folder"),
+        (("landscape", "--dataset", "mnist"), "--dataset is 'mnist'; landscape takes no settings: leave it out"),
+        (("landscape", "--seeds", "0"), "--reps is 0; it must be at least 1"),
     ],
 )
 def test_mistakes_get_one_line(run, tmp_path, arguments, message):

@@ -18,6 +18,8 @@ def quick(tmp_path_factory):
 
     @cache
     def run(name):
+        for package in EXPERIMENTS[name].needs:
+            pytest.importorskip(package)
         return reproduce(EXPERIMENTS[name], tmp_path_factory.mktemp(name), quick=True)
 
     return run

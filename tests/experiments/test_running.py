@@ -255,6 +255,34 @@ def test_options_out_of_range_are_refused_before_anything_is_done(tmp_path, opti
     assert not (tmp_path / "not made").exists()
 
 
+def test_settings_that_an_experiment_does_not_take_are_refused_before_anything_is_done(tmp_path, monkeypatch):
+    with pytest.raises(ReproductionError, match="device is 'cuda'; draws takes no settings: leave it out"):
+        reproduce(Draws(), tmp_path / "not made", settings={"device": "cuda"})
+    monkeypatch.setattr(Draws, "takes", ("dataset",))
+    with pytest.raises(ReproductionError, match="device is 'cuda'; draws takes only dataset: leave it out"):
+        reproduce(Draws(), tmp_path / "not made", settings={"device": "cuda"})
+    assert not (tmp_path / "not made").exists()
+
+
+def test_settings_reach_the_design_and_the_command_of_the_report(tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr(Draws, "takes", ("dataset",))
+    tasks = Draws.tasks
+    monkeypatch.setattr(Draws, "tasks", lambda self, scale: seen.append(scale.settings) or tasks(self, scale))
+    reproduce(Draws(), tmp_path, settings={"dataset": "digits"})
+    assert seen == [{"dataset": "digits"}]
+    assert "reproduce draws --seed 0 --jobs 1 --dataset digits`" in (tmp_path / "draws.md").read_text()
+
+
+def test_a_package_that_an_experiment_needs_is_named_before_anything_is_done(tmp_path, monkeypatch):
+    monkeypatch.setattr(Draws, "needs", ("no_such_package",))
+    with pytest.raises(
+        ImportError, match=r"draws needs no_such_package .*pip install 'sinkhorn-em\[no_such_package\]'"
+    ):
+        reproduce(Draws(), tmp_path / "not made")
+    assert not (tmp_path / "not made").exists()
+
+
 def test_a_run_that_is_killed_goes_on_and_gives_the_same_file(tmp_path):
     """The real thing: SIGKILL in the middle of the command, then the command again."""
     command = [sys.executable, "-m", "sinkhorn_em.cli", "reproduce", "landscape", "--quick", "--output"]

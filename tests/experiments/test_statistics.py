@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from sinkhorn_em.experiments import statistics
 
@@ -24,6 +25,17 @@ def test_a_mean_beside_that_of_others_has_the_pooled_interval():
     assert statistics.beside_mean(x, 2.5, 20) == pytest.approx((0.5, 0.5 - half, 0.5 + half), abs=1e-4)
     assert statistics.beside_mean(x, 0.0, 10**12) == pytest.approx(statistics.mean(x), abs=1e-6)
     assert statistics.beside_mean([2.0], 0.5, 15) == (1.5, -np.inf, np.inf)
+
+
+def test_welchs_test_is_that_of_scipy_from_values_or_from_their_moments():
+    a, b = [1.0, 2.0, 3.0, 4.5], [0.5, 1.0, 1.5, 2.0, 9.0, 2.5]
+    known = stats.ttest_ind(a, b, equal_var=False)
+    pair = statistics.sample(a), statistics.sample(b)
+    one, two = statistics.welch_p(*pair)
+    assert two == pytest.approx(known.pvalue)
+    assert one == pytest.approx(stats.ttest_ind(a, b, equal_var=False, alternative="greater").pvalue)
+    assert statistics.welch(*pair)[1:] == pytest.approx(known.confidence_interval())
+    assert statistics.welch(statistics.sample([2.0]), pair[1])[1:] == (-np.inf, np.inf)
 
 
 def test_one_value_says_nothing_about_its_error():
