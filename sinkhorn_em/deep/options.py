@@ -9,7 +9,7 @@ from typing import Any
 
 from .._parameters import check_choice, check_integer
 from ..ot import ColumnRule
-from .loss import GRADIENTS, MODES, VALUES
+from .checks import check_options
 
 LOSSES = ("transport", "soft_kmeans", "dkm", "kmeans")
 RECONSTRUCTIONS = ("sum", "total", "mean")
@@ -110,6 +110,7 @@ class Options:
             check_choice(name, getattr(self, name), choices)
         for name, (low, high) in _NUMBERS.items():
             _check_number(name, getattr(self, name), low, high)
+        check_options(self.epsilon, self.epsilon_mode, self.value, self.gradient)
         if self.final_epsilon is not None:
             _check_number("final_epsilon", self.final_epsilon, 0.0, float("inf"))
         if self.patience is not None:
@@ -156,16 +157,12 @@ _INTEGERS = {
 }
 _CHOICES = {
     "loss": LOSSES,
-    "value": VALUES,
-    "gradient": GRADIENTS,
-    "epsilon_mode": MODES,
     "dual": DUALS,
     "reconstruction": RECONSTRUCTIONS,
     "centres": CENTRES,
     "precision": PRECISIONS,
 }
 _NUMBERS = {  # (exclusive if positive, inclusive at 0) .. below
-    "epsilon": (0.0, float("inf")),
     "tau": (0.0, 1.0),
     "dual_step": (0.0, 1.0),
     "reconstruction_weight": (-1.0, float("inf")),
