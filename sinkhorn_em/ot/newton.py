@@ -68,7 +68,9 @@ EIGEN_COLUMNS = 200  # up to here one eigendecomposition is cheaper than a few C
 SMALLEST_LOG_MU, FINE, COARSE = -34.0, 0.05, 1.0
 
 
-class _Point(NamedTuple):
+class Point(NamedTuple):
+    """Potentials, and what a pass over the rows found there."""
+
     g: Floats
     value: float
     mass: Floats
@@ -92,27 +94,27 @@ def relative_error(mass: Floats, target: Floats, b: Floats) -> float:
 
 def solve_newton(one_pass: Pass, rule: ColumnRule, b: Floats, g: Floats, tolerances: Tolerances) -> Solution:
     """Minimise the semi-dual from potentials ``g`` (K,); ``one_pass(offset, temperature)`` evaluates its smooth part."""
-    point = _evaluate(one_pass, rule, b, rule.translate(g, b))
+    point = evaluate_point(one_pass, rule, b, rule.translate(g, b))
     if not rule.constrains:
-        return _solution(point, 0.0, 1, "converged")
+        return solution_at(point, 1, "converged", 0.0)
     passes, radius, stalled, scaled, gap = 1, FIRST_RADIUS, 0, 0, np.nan
     while True:
         converged = point.within(tolerances)
         if converged and tolerances.gap == np.inf:
-            return _solution(point, np.nan, passes, "converged")
+            return solution_at(point, passes, "converged")
         if scaled < passes and rule.off_scale(point.g, b, point.mass) and passes < tolerances.max_passes:
-            point = _evaluate(one_pass, rule, b, rule.translate(rule.scale(point.g, b, point.mass), b))
+            point = evaluate_point(one_pass, rule, b, rule.translate(rule.scale(point.g, b, point.mass), b))
             passes, scaled = passes + 1, passes + 1  # every other pass at most
             continue
         step, predicted, norm = _step(point, rule, b, radius)
         gap = predicted if norm < INSIDE * radius else np.nan
         if converged and gap <= tolerances.gap:
-            return _solution(point, gap, passes, "converged")
+            return solution_at(point, passes, "converged", gap)
         if stalled >= 3 or not norm > 0:
-            return _solution(point, gap, passes, "precision")
+            return solution_at(point, passes, "precision", gap)
         if passes >= tolerances.max_passes:
-            return _solution(point, gap, passes, "max_passes")
-        trial = _evaluate(one_pass, rule, b, rule.translate(point.g + step, b), max(1.0, SMOOTHING * norm))
+            return solution_at(point, passes, "max_passes", gap)
+        trial = evaluate_point(one_pass, rule, b, rule.translate(point.g + step, b), max(1.0, SMOOTHING * norm))
         passes += 1
         ratio = (point.value - trial.value) / max(predicted, TINY)
         below_noise = abs(predicted) < ROUNDING * max(1.0, abs(point.value))
@@ -137,19 +139,21 @@ def minimiser_along(before: float, after: float) -> float:
     return min(max(before / (before - after), SHORTEST), LONGEST) if after > before else 0.25
 
 
-def _evaluate(one_pass: Pass, rule: ColumnRule, b: Floats, g: Floats, temperature: float = 1.0) -> _Point:
+def evaluate_point(one_pass: Pass, rule: ColumnRule, b: Floats, g: Floats, temperature: float = 1.0) -> Point:
+    """The point at potentials g; at temperature 0 without overlaps."""
     e = one_pass(np.log(b) + g, temperature if rule.constrains else 0.0)
     target = rule.target(g, b, e.mass)
     residual = target - e.mass
     error, relative = float(np.abs(residual).sum()), relative_error(e.mass, target, b)
-    return _Point(g, e.value + rule.penalty(g, b), e.mass, e.gram, residual, target, error, relative)
+    return Point(g, e.value + rule.penalty(g, b), e.mass, e.gram, residual, target, error, relative)
 
 
-def _solution(point: _Point, gap: float, passes: int, status: str) -> Solution:
+def solution_at(point: Point, passes: int, status: str, gap: float = np.nan) -> Solution:
+    """The solution that stops at a point."""
     return Solution(point.g, point.mass, point.value, gap, point.error, point.relative, passes, status)
 
 
-def _step(point: _Point, rule: ColumnRule, b: Floats, radius: float) -> tuple[Floats, float, float]:
+def _step(point: Point, rule: ColumnRule, b: Floats, radius: float) -> tuple[Floats, float, float]:
     """The step, the decrease that the quadratic model predicts for it, and its norm."""
     assert point.gram is not None
     H = -point.gram
@@ -162,7 +166,7 @@ def _step(point: _Point, rule: ColumnRule, b: Floats, radius: float) -> tuple[Fl
         radius /= 4  # potentials stopped at kinks that they would leave again: shorter steps reach fewer kinks
 
 
-def _model_step(H: Floats, point: _Point, rule: ColumnRule, b: Floats, radius: float) -> Floats:
+def _model_step(H: Floats, point: Point, rule: ColumnRule, b: Floats, radius: float) -> Floats:
     """Minimise the model within the radius; potentials that would jump over a kink stop there, the others are solved for again."""
     d = np.zeros_like(point.g)
     free = rule.movable(point.g, b, point.mass)

@@ -16,9 +16,9 @@ from .feasibility import InfeasibleMarginalsError, check_feasible
 from .kernel import Evaluation, evaluate, log_normalisers
 from .newton import Pass, Solution, Tolerances, solve_newton
 from .plan import Plan, RowsPlan
+from .quasi_newton import solver_for
 from .sinkhorn import solve_sinkhorn
 
-SOLVERS = {"newton": solve_newton, "sinkhorn": solve_sinkhorn}
 MAX_PASSES = {"newton": 1000, "sinkhorn": 20_000}
 TOLERANCE = 1e-9  # L1 error of the column masses
 RELATIVE_TOLERANCE = 1e3  # times tol: the error allowed in log(c/b) when tol is allowed in the sum of |c - b|
@@ -62,7 +62,8 @@ def solve_plan(
     potentials : array (K,), optional
         Warm start g, nats (K + 1 with a virtual column).
     method : "newton" or "sinkhorn"
-        Trust-region Newton, or the plain scaling iteration.
+        Trust-region Newton (for more than 256 columns that are fixed or KL: a quasi-Newton method, without K x K matrices), or the
+        plain scaling iteration.
     tol : float, optional
         Largest L1 error of the column masses; log(c/b) may be off by at most ``1000 tol`` in every column. Default 1e-9, and 1e-6
         for a float32 tensor.
@@ -112,7 +113,7 @@ def solve_plan(
         b,
         g,
         tolerances,
-        SOLVERS[method],
+        solve_sinkhorn if method == "sinkhorn" else solver_for(rule, len(b)),
     )
     return as_plan(RowsPlan(S, offset_of(b, solution.potentials), a), rule, b, solution)
 

@@ -19,6 +19,7 @@ from ..checks import check_rule, check_settings
 from ..columns import ColumnRule, FixedMass
 from ..kernel import evaluate as compiled_pass
 from ..newton import ROUNDING, Tolerances
+from ..quasi_newton import solver_for
 from ..solve import MAX_PASSES as PASSES
 from ..solve import RELATIVE_TOLERANCE, solve_masses
 from .kernel import Evaluation, Reduction, evaluate
@@ -115,7 +116,8 @@ def _solve_one(
     S = S if S.flags.c_contiguous or S.flags.f_contiguous else np.ascontiguousarray(S)
     active = b > 0
     kept = rule if active.all() else rule.restrict(active)
-    s = solve_masses(lambda offset, temperature: compiled_pass(S, a, offset, temperature), kept, b, g, tolerances)
+    solver = solver_for(rule, len(b))
+    s = solve_masses(lambda offset, heat: compiled_pass(S, a, offset, heat), kept, b, g, tolerances, solver)
     potentials = np.where(active, s.potentials, 0.0)
     return potentials, s.mass, s.value, s.marginal_error, s.relative_error, s.n_passes, STATUS.index(s.status)
 
