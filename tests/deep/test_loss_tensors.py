@@ -7,6 +7,7 @@ torch = pytest.importorskip("torch")
 
 from sinkhorn_em.deep import transport_loss  # noqa: E402
 from sinkhorn_em.ot import InfeasibleMarginalsError, VirtualColumn  # noqa: E402
+from sinkhorn_em.ot.tensors import kernel  # noqa: E402
 
 KINDS = [("entropic", "envelope"), ("sharp", "implicit"), ("entropic", "unrolled")]
 
@@ -86,6 +87,17 @@ def test_strided_costs_are_taken_as_they_are(cost):
     wide[::2, ::2] = cost
     for C in (wide[::2, ::2], cost.T.contiguous().T):
         torch.testing.assert_close(with_slope(C), with_slope(cost))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_responsibilities_are_the_same_on_every_device(cost, dtype):
+    """With a virtual column, a forbidden pair and a row without any; float32 rounds the exponentials of torch's kernel."""
+    S = -cost.to(dtype).expand(2, 40, 4).clone()
+    S[0, 3, 1], S[1, 7] = -torch.inf, -torch.inf
+    for offset in (torch.randn(2, 4, dtype=torch.float64), torch.randn(2, 5, dtype=torch.float64)):
+        one, two = kernel.compiled_responsibilities(S, offset), kernel.tiled_responsibilities(S, offset)
+        torch.testing.assert_close(one, two, rtol=0, atol=4 * torch.finfo(dtype).eps)
+        assert one[1, 7].sum() == offset.shape[1] - 4  # all of it to the virtual column
 
 
 def saved_bytes(C, **options):

@@ -77,8 +77,11 @@ def _reduced(e: Evaluation, reduction: Reduction) -> Evaluation:
 
 def responsibilities(scores: Tensor, offset: Tensor) -> Tensor:
     """softmax_k(S_ik + offset_k), (B, n, K) or (B, n, K + 1); rows without any finite score are 0."""
-    if scores.device.type == "cpu":
-        return _compiled_responsibilities(scores, offset)
+    return (compiled_responsibilities if scores.device.type == "cpu" else tiled_responsibilities)(scores, offset)
+
+
+def tiled_responsibilities(scores: Tensor, offset: Tensor) -> Tensor:
+    """The same on any device."""
     tiles = []
     for S, _ in row_tiles(scores, scores[:, :, 0], offset.shape[1]):
         E, total, _ = normalised(logits(S, offset), S.dtype)
@@ -86,8 +89,8 @@ def responsibilities(scores: Tensor, offset: Tensor) -> Tensor:
     return tiles[0] if len(tiles) == 1 else torch.cat(tiles, 1)
 
 
-def _compiled_responsibilities(scores: Tensor, offset: Tensor) -> Tensor:
-    """The same in host memory, without temporaries."""
+def compiled_responsibilities(scores: Tensor, offset: Tensor) -> Tensor:
+    """The same in host memory, in float64 without temporaries."""
     n, K = scores.shape[1], offset.shape[1]
     R, tile, blocks = scores.new_empty(len(scores), n, K), tile_rows(K), n_blocks(n, K, 1)
     for S, o, out in zip(scores.detach().numpy(), offset.detach().numpy(), R.numpy(), strict=True):
