@@ -45,6 +45,9 @@ class DeepTransportClustering(FittingMixin, PredictionMixin):
         of a run without interruption, to the last bit on the CPU (not with a DataLoader that has random numbers of its own).
     compile : bool or str
         Networks through ``torch.compile``, by that backend if it is a name.
+    distributed : bool
+        `fit` is called in every process of ``torch.distributed`` with rows of its own (see `sinkhorn_em.deep.distributed`):
+        all come to the same networks and centres; `labels_` are those of the process's rows.
     verbose : int
         1: a progress bar with loss, residual, plan entropy, and accuracy if `fit` was given classes.
     loss, tau, rule, value, gradient, epsilon, epsilon_mode, final_epsilon, dual, dual_step, bank_size, reconstruction,
@@ -126,6 +129,7 @@ class DeepTransportClustering(FittingMixin, PredictionMixin):
         assign_by: str = "centre",
         precision: str = "float32",
         compile: bool | str = False,
+        distributed: bool = False,
         device: Any = "auto",
         random_state: Any = None,
         callbacks: Sequence[Callable[..., Any]] = (),
@@ -166,6 +170,7 @@ class DeepTransportClustering(FittingMixin, PredictionMixin):
         self.assign_by = assign_by
         self.precision = precision
         self.compile = compile
+        self.distributed = distributed
         self.device = device
         self.random_state = random_state
         self.callbacks = callbacks

@@ -75,6 +75,17 @@ def row_share(n_rows: int, reduction: Reduction) -> float:
     return n_rows / float(reduction(torch.tensor([float(n_rows)], dtype=torch.float64)))
 
 
+def rows_of_all(x: Tensor, reduction: Reduction, group: Any = None) -> Tensor:
+    """Rows (S, n, d) of all processes, one process after the other, in all of them."""
+    counts = torch.zeros(dist.get_world_size(group), dtype=torch.float64)
+    counts[dist.get_rank(group)] = x.shape[1]
+    edges = [0, *reduction(counts).long().cumsum(0).tolist()]
+    whole = x.new_zeros(x.shape[0], edges[-1], x.shape[2])
+    start = edges[dist.get_rank(group)]
+    whole[:, start : start + x.shape[1]] = x
+    return reduction(whole)
+
+
 def together(check: Callable[[], T], reduction: Reduction | None) -> T:
     """The result of ``check``; if it raises in one process, all raise, so that none waits for the others for ever."""
     if reduction is None:

@@ -25,7 +25,7 @@ from .networks import ENCODERS, Autoencoder, build
 from .options import Options
 from .sources import Source
 from .state import PHASES, State, new_state
-from .training import Hooks, train
+from .training import Hooks, all_codes, n_steps, rows_of, train
 
 NETWORK = 2000  # key of the random numbers that draw the first parameters
 RESIDUAL = 1e-3  # mean residual of the last epoch's plans above which a warning is due
@@ -58,7 +58,7 @@ class FittingMixin(BaseEstimator):
             Before training, if a parameter or the data break a rule; the message names it, its value, the rule and the remedy.
         """
         options = self._options()
-        source = as_source(self, X, reset=True, least=2)
+        source = as_source(self, X, reset=True, least=1 if options.distributed else 2)
         classes = check_classes(y, source)
         self._begin(source, options)
         path = self._checkpoint(source, options)
@@ -116,13 +116,18 @@ class FittingMixin(BaseEstimator):
         given = {name: getattr(self, name) for name in OF_OPTIONS}
         given["unit_codes"] = bool(self.unit_codes) or self.encoder == "cosine"
         learned = isinstance(self.weights, str) and self.weights == "learned"
+        if self.distributed and not isinstance(self.random_state, int | np.integer):
+            raise ValueError(
+                f"random_state is {self.random_state!r} with distributed=True; it must be the same integer in all processes"
+            )
         return Options(**given, learn_weights=learned, compiled=bool(self.compile))
 
     def _begin(self, source: Source, options: Options) -> None:
         """A state before any training."""
-        if options.n_clusters > source.n_rows:
+        n = rows_of(source, options)
+        if options.n_clusters > n:
             raise ValueError(
-                f"n_clusters is {options.n_clusters} and X has {source.n_rows} rows (n_samples); there must be at least as many "
+                f"n_clusters is {options.n_clusters} and X has {n} rows (n_samples); there must be at least as many "
                 "rows as clusters: lower n_clusters"
             )
         device = check_device(self.device)
@@ -171,6 +176,8 @@ class FittingMixin(BaseEstimator):
         folder = Path(self.checkpoint_dir)
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / checkpoints.FILE
+        if options.distributed:
+            path = path.with_stem(f"{path.stem}-{torch.distributed.get_rank()}")
         self._run = self._facts() | {"data": checkpoints.fingerprint(source)}
         if path.is_file():
             tensors, numbers, facts = checkpoints.read(path)
@@ -214,15 +221,16 @@ class FittingMixin(BaseEstimator):
 
     def _n_steps(self, source: Source, options: Options) -> int:
         done = len(self._state.history)
-        return (options.pretrain_epochs + options.epochs - done) * source.n_batches(options.batch_size)
+        return (options.pretrain_epochs + options.epochs - done) * n_steps(source, options)
 
     def _finish(self, source: Source, options: Options) -> None:
         """Fitted attributes."""
         state = self._state
-        codes = state.members.codes(source.rows(), state.centres.device)
-        C = assignment.cost_matrix(codes, state, options)
+        C = assignment.cost_matrix(all_codes(state, source, options), state, options)
         self._fitted_options, self._readout = options, assignment.read_out(C, state, options)
         self._describe()
+        if options.distributed:
+            C = assignment.cost_matrix(state.members.codes(source.rows(), state.centres.device), state, options)
         self.labels_ = self._labels(C)
         self._warn(options)
 

@@ -8,8 +8,10 @@ import torch
 from torch import Tensor
 
 from ..ot.checks import check_rule
+from ..ot.tensors import Reduction
 from ..ot.tensors.columns import tensor_rule
 from . import gradients
+from .distributed import row_share
 from .gradients import Problem
 from .loss import transport_loss
 from .options import Options
@@ -60,20 +62,22 @@ def reconstruction_loss(x: Tensor, back: Tensor | None, options: Options) -> Ten
     return total / x.shape[1] if options.reconstruction == "sum" else total
 
 
-def clustering_loss(z: Tensor, state: State, options: Options, epoch: int) -> Terms:
-    """The clustering term of codes z (S, m, d)."""
+def clustering_loss(z: Tensor, state: State, options: Options, epoch: int, reduction: Reduction | None = None) -> Terms:
+    """The clustering term of codes z (S, m, d); with a ``reduction``, this process's part of it."""
     C = cost(z, state, options)
     if options.loss == "kmeans":
         nothing = C.new_zeros(len(C), dtype=torch.float64)
-        return Terms(C.amin(2).mean(1), nothing, nothing, nothing, nothing, state.potentials)
+        part = 1.0 if reduction is None else row_share(C.shape[1], reduction)
+        return Terms(part * C.amin(2).mean(1), nothing, nothing, nothing, nothing, state.potentials)
     epsilon: dict[str, Any] = {"epsilon": options.epsilon_at(epoch), "epsilon_mode": options.epsilon_mode}
+    shared = epsilon | {"reduction": reduction}
     if options.loss != "transport":
         kind: dict[str, Any] = {"value": "sharp", "gradient": "implicit"} if options.loss == "dkm" else {}
-        return _terms(transport_loss(C, rule="free", **kind, **epsilon))
+        return _terms(transport_loss(C, rule="free", **kind, **shared))
     law: dict[str, Any] = {"rule": options.rule} if options.rule is not None else {"tau": options.tau}
     if options.dual == "batch":
         kind = {"value": options.value, "gradient": options.gradient}
-        return _terms(transport_loss(C, state.weights, potentials=_warm(state), **kind, **law, **epsilon))
+        return _terms(transport_loss(C, state.weights, potentials=_warm(state), **kind, **law, **shared))
     if options.dual == "bank" and state.bank is not None:
         with torch.no_grad():
             everything = cost(torch.cat([z.detach(), state.bank], 1), state, options)

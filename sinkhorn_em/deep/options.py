@@ -70,6 +70,9 @@ class Options:
         Of the networks; the loss is never in half precision.
     compiled : bool
         Networks through ``torch.compile``.
+    distributed : bool
+        The rows are spread over the processes of ``torch.distributed``, some in each: plans, means and gradients are those of all
+        rows together. ``batch_size`` counts the rows of all processes.
     """
 
     n_clusters: int
@@ -102,6 +105,7 @@ class Options:
     tol: float = 1e-4
     precision: str = "float32"
     compiled: bool = False
+    distributed: bool = False
 
     def __post_init__(self) -> None:
         for name, least in _INTEGERS.items():
@@ -128,6 +132,8 @@ class Options:
                 f"dual is {self.dual!r} with loss={self.loss!r}, value={self.value!r}, gradient={self.gradient!r}; shared "
                 "potentials go with loss='transport', value='entropic' and gradient='envelope' only: use dual='batch'"
             )
+        if self.distributed and self.dual != "batch":
+            raise ValueError(f"dual is {self.dual!r} with distributed=True; over processes it must be 'batch'")
         if self.learn_weights and self.loss != "transport":
             raise ValueError(f"weights='learned' with loss={self.loss!r}; sizes are learned with loss='transport' only")
         if self.loss in ("soft_kmeans", "dkm", "kmeans") and (self.tau != 1.0 or self.rule is not None):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -21,12 +22,15 @@ class Source(ABC):
     shape: tuple[int, ...]  # of one row
 
     @abstractmethod
-    def batches(self, keys: Sequence[Sequence[int]], size: int) -> Iterator[Tensor]:
-        """Batches (S, m, *shape) of one epoch, in an order of its own for each of the S ``keys`` (of random numbers)."""
+    def batches(self, keys: Sequence[Sequence[int]], size: int, steps: int | None = None) -> Iterator[Tensor]:
+        """Batches (S, m, *shape) of one epoch, in an order of its own for each of the S ``keys`` (of random numbers).
 
-    @abstractmethod
+        Rows are shared out evenly among the batches, at most ``size`` in each; or among ``steps`` batches.
+        """
+
     def n_batches(self, size: int) -> int:
         """Batches of one epoch."""
+        return max(1, -(-self.n_rows // size))
 
     @abstractmethod
     def rows(self) -> Tensor:
@@ -39,14 +43,12 @@ class InMemory(Source):
     def __init__(self, X: Tensor) -> None:
         self.X, self.n_rows, self.shape = X, len(X), tuple(X.shape[1:])
 
-    def batches(self, keys: Sequence[Sequence[int]], size: int) -> Iterator[Tensor]:
+    def batches(self, keys: Sequence[Sequence[int]], size: int, steps: int | None = None) -> Iterator[Tensor]:
         orders = np.stack([np.random.default_rng(key).permutation(self.n_rows) for key in keys])
         order = torch.as_tensor(orders, device=self.X.device)
-        for start, stop in _bounds(self.n_rows, size):
+        edges = np.linspace(0, self.n_rows, (steps or self.n_batches(size)) + 1).astype(int)
+        for start, stop in pairwise(edges):
             yield self.X[order[:, start:stop]]
-
-    def n_batches(self, size: int) -> int:
-        return len(_bounds(self.n_rows, size))
 
     def rows(self) -> Tensor:
         return self.X
@@ -67,7 +69,7 @@ class Loaded(Source):
             return self.data
         return DataLoader(self.data, batch_size=size, shuffle=shuffle)
 
-    def batches(self, keys: Sequence[Sequence[int]], size: int) -> Iterator[Tensor]:
+    def batches(self, keys: Sequence[Sequence[int]], size: int, steps: int | None = None) -> Iterator[Tensor]:
         for batch in self._loader(size, shuffle=True):
             x = as_rows(batch)
             if len(x) > 1:
@@ -86,11 +88,3 @@ def as_rows(batch: Any) -> Tensor:
     """The rows of a batch: the batch, or the first of a tuple; integers are taken as they are, in float32."""
     x = batch[0] if isinstance(batch, tuple | list) else batch
     return torch.as_tensor(x).to(torch.float32)
-
-
-def _bounds(n: int, size: int) -> list[tuple[int, int]]:
-    """First and last row of every batch; a single row left over joins the batch before it."""
-    starts = list(range(0, n, size))
-    if len(starts) > 1 and n - starts[-1] == 1:
-        starts.pop()
-    return list(zip(starts, [*starts[1:], n], strict=True))

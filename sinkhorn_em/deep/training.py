@@ -12,7 +12,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from ..ot.tensors import Reduction
 from . import centres
+from .distributed import row_share, rows_of_all, sum_gradients, sum_over_processes
 from .objective import Terms, clustering_loss, consistency_loss, reconstruction_loss
 from .options import Options
 from .sources import Source
@@ -20,16 +22,7 @@ from .state import PHASES, State, new_optimiser
 
 CENTRES = 1000  # key of the random numbers that draw the centres
 STEP, LARGEST_MOVE = 0.5, 0.3  # of learned weights: exponentiated gradient, and its largest exponent, once an epoch
-MEASURES = (
-    "loss",
-    "reconstruction",
-    "transport",
-    "consistency",
-    "marginal_error",
-    "n_passes",
-    "plan_entropy",
-    "epsilon",
-)
+PARTS = ("loss", "reconstruction", "transport", "consistency")  # measures that are sums over processes
 
 
 class Hooks(NamedTuple):
@@ -70,12 +63,17 @@ def _enter(state: State, source: Source, options: Options, seeds: list[int]) -> 
 
 
 def _place_centres(state: State, source: Source, options: Options, seeds: list[int]) -> None:
-    device = state.centres.device
-    codes = state.members.codes(source.rows(), device)
+    codes = all_codes(state, source, options)
     found = centres.kmeans_centres(codes, options, [[seed, CENTRES] for seed in seeds])
     with torch.no_grad():
         state.centres.copy_(found)
     _match(state, codes, options)
+
+
+def all_codes(state: State, source: Source, options: Options) -> Tensor:
+    """Codes (S, n, d) of all rows, those of other processes included, on the host."""
+    codes = state.members.codes(source.rows(), state.centres.device)
+    return rows_of_all(codes, sum_over_processes()) if options.distributed else codes
 
 
 def _match(state: State, codes: Tensor, options: Options) -> None:
@@ -93,21 +91,43 @@ def _epoch(state: State, source: Source, options: Options, seeds: list[int], hoo
     sums: dict[str, Tensor] = {}
     mean_potentials, n = torch.zeros_like(state.potentials), 0
     state.members.train()
-    keys = [[seed, state.phase, state.epoch] for seed in seeds]
+    reduction = sum_over_processes() if options.distributed else None
+    keys, steps = [[seed, state.phase, state.epoch] for seed in seeds], n_steps(source, options)
     with _random_state(keys[0], state.centres.device):
-        for x in source.batches(keys, options.batch_size):
-            measures = _step(state, x.to(state.centres.device), options)
+        for x in source.batches(keys, options.batch_size, steps):
+            measures = step(state, x.to(state.centres.device), options, reduction)
             sums = {name: sums.get(name, 0) + value for name, value in measures.items()}
             mean_potentials, n = mean_potentials + state.potentials, n + 1
             hooks.after_batch(state, {name: float(value.mean()) for name, value in measures.items()})
+    if reduction is not None:
+        sums = {name: reduction(total) if name in PARTS else total for name, total in sums.items()}
     if PHASES[state.phase] == "cluster":
         _move_weights(state, source, options, mean_potentials / n)
     rows = [{name: float(total[s]) / n for name, total in sums.items()} for s in range(len(seeds))]
     return [row | {"learning_rate": rate} for row in rows]
 
 
-def _step(state: State, x: Tensor, options: Options) -> dict[str, Tensor]:
-    """One step of the optimiser on x (S, m, *shape); what was measured, (S,) each."""
+def rows_of(source: Source, options: Options) -> int:
+    """Rows in all processes."""
+    if not options.distributed:
+        return source.n_rows
+    return int(sum_over_processes()(torch.tensor([float(source.n_rows)], dtype=torch.float64)))
+
+
+def n_steps(source: Source, options: Options) -> int:
+    """Batches of an epoch: as many in every process."""
+    return (
+        -(-rows_of(source, options) // options.batch_size)
+        if options.distributed
+        else source.n_batches(options.batch_size)
+    )
+
+
+def step(state: State, x: Tensor, options: Options, reduction: Reduction | None = None) -> dict[str, Tensor]:
+    """One step of the optimiser on x (S, m, *shape); what was measured, (S,) each.
+
+    With a ``reduction`` other processes hold more rows of the batch: losses are this process's part of those of all rows.
+    """
     clustering = PHASES[state.phase] == "cluster"
     with torch.autocast(x.device.type, torch.bfloat16, enabled=options.precision == "bfloat16"):
         z, back = state.members(x)
@@ -116,15 +136,16 @@ def _step(state: State, x: Tensor, options: Options) -> dict[str, Tensor]:
             changed = options.augment(x.flatten(0, 1)).unflatten(0, x.shape[:2])
             view = state.members(changed)[0].float()
     z = z.float()
-    reconstruction = reconstruction_loss(x, back, options)
+    part = 1.0 if reduction is None else row_share(x.shape[1], reduction)
+    reconstruction = (1.0 if options.reconstruction == "total" else part) * reconstruction_loss(x, back, options)
     loss = options.reconstruction_weight * reconstruction
     measures = {"reconstruction": reconstruction}
     if clustering:
-        terms = clustering_loss(z, state, options, state.epoch)
+        terms = clustering_loss(z, state, options, state.epoch, reduction)
         loss = loss + options.transport_weight * terms.value
         measures |= _measured(terms)
         if view is not None:
-            consistency = consistency_loss(z, view, terms, state, options)
+            consistency = part * consistency_loss(z, view, terms, state, options)
             loss = loss + options.consistency_weight * consistency
             measures["consistency"] = consistency
         state.potentials = terms.potentials.detach()
@@ -132,6 +153,8 @@ def _step(state: State, x: Tensor, options: Options) -> dict[str, Tensor]:
     if loss.requires_grad:  # nothing to move where the data are the codes, before there are centres
         state.optimiser.zero_grad(set_to_none=True)
         loss.sum().backward()
+        if reduction is not None:
+            sum_gradients(state.parameters())
         state.optimiser.step()
     return {name: value.detach().double() for name, value in ({"loss": loss} | measures).items()}
 
@@ -159,7 +182,7 @@ def _move_weights(state: State, source: Source, options: Options, potentials: Te
         state.weights = w / w.sum(1, keepdim=True)
     elif first_half and bool((state.weights != state.weights[:, :1]).any()):
         before = state.weights
-        sizes = centres.natural_sizes(state.members.codes(source.rows(), state.centres.device), state, options)
+        sizes = centres.natural_sizes(all_codes(state, source, options), state, options)
         after = centres.matched(before, sizes.to(before.device))
         if not torch.equal(before, after):
             state.weights, state.potentials = after, torch.zeros_like(state.potentials)

@@ -7,7 +7,7 @@ torch = pytest.importorskip("torch")
 
 import torch.multiprocessing as mp  # noqa: E402
 
-from sinkhorn_em.deep import transport_loss  # noqa: E402
+from sinkhorn_em.deep import DeepTransportClustering, transport_loss  # noqa: E402
 from sinkhorn_em.deep.distributed import row_share, sum_gradients, sum_over_processes  # noqa: E402
 from sinkhorn_em.ot import BoundedMass, RelaxedMass, VirtualColumn  # noqa: E402
 
@@ -60,6 +60,18 @@ def step(rows, reduction=None):
     return net.weight.grad, net.bias.grad
 
 
+def training(rows, distributed):
+    """Centres, labels and history of an estimator that saw these rows: all of them are one batch."""
+    X = np.random.default_rng(3).normal(size=(N, 5)) + 3 * np.eye(5)[np.arange(N) % 3]
+    model = DeepTransportClustering(
+        3, n_codes=2, pretrain_epochs=2, epochs=3, batch_size=N, weights=[0.5, 0.3, 0.2], random_state=0, device="cpu",
+        distributed=distributed,
+    )  # fmt: skip
+    model.fit(X[rows])
+    history = model.history_.select_dtypes("number").to_numpy()
+    return tuple(torch.tensor(x) for x in (model.cluster_centers_, model.potentials_, model.labels_, history))
+
+
 def refusals(rank, size, reduction):
     """Messages of the errors that every process gets when the rows of the last one are bad."""
     C = torch.ones(3, K)
@@ -81,7 +93,8 @@ def work(rank, size, folder):
     reduction = sum_over_processes()
     rows = slice(*EDGES[size][rank : rank + 2])
     found = {name: solved(name, rows, reduction) for name in CASES}
-    torch.save((found, step(rows, reduction), refusals(rank, size, reduction)), f"{folder}/{rank}.pt")
+    results = found, step(rows, reduction), refusals(rank, size, reduction), training(rows, True)
+    torch.save(results, f"{folder}/{rank}.pt")
     torch.distributed.destroy_process_group()
 
 
@@ -89,7 +102,7 @@ def start(size, folder):
     """Processes forked from a server that has imported torch and this package once."""
     if size == 1:
         return work(0, 1, folder)
-    mp.get_context("forkserver").set_forkserver_preload(["torch", "sinkhorn_em.deep.distributed"])
+    mp.get_context("forkserver").set_forkserver_preload(["torch", "sinkhorn_em.deep"])
     mp.start_processes(work, (size, folder), nprocs=size, start_method="forkserver")
 
 
@@ -118,10 +131,18 @@ def test_several_processes_do_what_one_does(size, tmp_path):
         for i, expected in ((0, value), (3, of_cost), (4, of_logits)):
             torch.testing.assert_close(sum(part[i] for part in found), expected, rtol=1e-8, atol=1e-11)
     expected = step(slice(None))
-    for _, gradients, messages in parts:
+    for _, gradients, messages, _ in parts:
         for one, two in zip(gradients, expected, strict=True):
             torch.testing.assert_close(one, two, rtol=1e-8, atol=1e-10)
         assert len(messages) == 2
+    trained, whole = [part[3] for part in parts], training(slice(None), False)
+    for centres, g, _, history in trained:
+        assert torch.equal(centres, trained[0][0])
+        for one, two in zip((centres, g, history), (whole[0], whole[1], whole[3]), strict=True):
+            torch.testing.assert_close(
+                one, two, rtol=1e-3, atol=1e-4, equal_nan=True
+            )  # single precision, sums in another order
+    assert torch.equal(torch.cat([part[2] for part in trained]), whole[2])
     assert "cost[0, 0] is nan" in parts[-1][2][0]
     if size > 1:
         assert "1 other processes refused their rows" in parts[0][2][0]
