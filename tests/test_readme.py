@@ -22,7 +22,8 @@ def test_the_python_example_runs(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("number", range(1, len(re.findall(r"```python\n", README))))
-def test_the_other_examples_run(number, capsys):
+def test_the_other_examples_run(number, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
     exec(re.findall(r"```python\n(.*?)```", README, re.S)[number], {"__name__": "readme"})
     assert capsys.readouterr().out
 

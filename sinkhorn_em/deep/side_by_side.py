@@ -37,6 +37,7 @@ def train_seeds(
     *,
     encoder: str = "mlp",
     n_codes: int = 10,
+    weights: Any = None,
     y: Any = None,
     every: int = 1,
     start: State | None = None,
@@ -52,6 +53,8 @@ def train_seeds(
     seeds : sequence of int
         One a member; a member's result depends on its own seed (and, in the last bits, on how many are trained beside it).
     encoder, n_codes : of `networks.build`
+    weights : array (K,), optional
+        Sizes, default uniform; the larger goes to the larger cluster.
     y : array (n,), optional
         Classes, for the accuracy in the history; they have no influence on the training.
     every : int
@@ -69,7 +72,7 @@ def train_seeds(
     """
     where = torch.device(device)
     shape = tuple(X.shape[1:])
-    state = new_state([build(encoder, shape, n_codes, seed) for seed in seeds], shape, options, where)
+    state = new_state([build(encoder, shape, n_codes, seed) for seed in seeds], shape, options, where, weights)
     if start is not None:
         state.members.load_state_dict(start.members.state_dict())
         state.phase = 1
