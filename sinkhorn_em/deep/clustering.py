@@ -51,8 +51,8 @@ class DeepTransportClustering(FittingMixin, PredictionMixin):
     verbose : int
         1: a progress bar with loss, residual, plan entropy, and accuracy if `fit` was given classes.
     loss, tau, rule, value, gradient, epsilon, epsilon_mode, final_epsilon, dual, dual_step, bank_size, reconstruction,
-    reconstruction_weight, transport_weight, consistency_weight, augment, pretrain_epochs, epochs, centres, kmeans_rows, batch_size,
-    learning_rate, halve_every, unit_codes, patience, tol, precision :
+    reconstruction_weight, transport_weight, consistency_weight, consistency_temperature, augment, pretrain_epochs, epochs, centres,
+    kmeans_rows, batch_size, learning_rate, halve_every, unit_codes, patience, tol, precision :
         See `Options`. ``epochs=0`` is an autoencoder, then k-means.
 
     Attributes
@@ -115,6 +115,7 @@ class DeepTransportClustering(FittingMixin, PredictionMixin):
         reconstruction_weight: float = 1.0,
         transport_weight: float = 1.0,
         consistency_weight: float = 0.0,
+        consistency_temperature: float = 2.0,
         augment: Any = None,
         pretrain_epochs: int = 50,
         epochs: int = 100,
@@ -156,6 +157,7 @@ class DeepTransportClustering(FittingMixin, PredictionMixin):
         self.reconstruction_weight = reconstruction_weight
         self.transport_weight = transport_weight
         self.consistency_weight = consistency_weight
+        self.consistency_temperature = consistency_temperature
         self.augment = augment
         self.pretrain_epochs = pretrain_epochs
         self.epochs = epochs

@@ -135,17 +135,18 @@ def _ascent(C: Tensor, eps: Tensor, state: State, law: dict[str, Any], step: flo
 
 
 def consistency_loss(z: Tensor, view: Tensor, terms: Terms, state: State, options: Options) -> Tensor:
-    """Cross-entropy of the plan of the images to the assignment of their views at the same potentials, (S,), nats a row."""
-    K = state.centres.shape[1]
+    """Cross-entropy of the plan of the images to the assignment of their views at the same potentials, (S,), nats a row.
+
+    The plan is a constant; views are assigned at a higher temperature, so that they have to get ahead of it to agree.
+    """
     with torch.no_grad():
         target = torch.softmax(_logits(cost(z, state, options), terms, state), 2)
-    predicted = torch.log_softmax(_logits(cost(view, state, options), terms, state), 2)
-    assert target.shape[2] == K
-    return -(target * predicted).sum(2).mean(1)
+    logits = _logits(cost(view, state, options), terms, state) / options.consistency_temperature
+    return -(target * torch.log_softmax(logits, 2)).sum(2).mean(1)
 
 
 def _logits(C: Tensor, terms: Terms, state: State) -> Tensor:
-    K = C.shape[2]
+    """log w + g - C/epsilon, (S, m, K)."""
     eps = torch.where(terms.epsilon > 0, terms.epsilon, 1.0)
-    offset = gradients.log_mass(state.weights) + terms.potentials[:, :K]
+    offset = gradients.log_mass(state.weights) + terms.potentials[:, : C.shape[2]]
     return offset[:, None].to(C.dtype) - C / eps[:, None, None].to(C.dtype)

@@ -49,6 +49,9 @@ class Options:
         Squared errors summed over pixels and averaged over the batch; summed over both; averaged over both.
     reconstruction_weight, transport_weight, consistency_weight : float
         Of the three terms; consistency is the cross-entropy of the plan of an image to the assignment of its augmented view.
+    consistency_temperature : float
+        Views are assigned at so many times epsilon: above 1 they are pulled towards assignments sharper than their own. Goes well
+        with unit_codes, and little or no weight on the other terms.
     augment : callable, optional
         Images (m, ...) -> views of them, on the global random state of torch.
     pretrain_epochs, epochs : int
@@ -92,6 +95,7 @@ class Options:
     reconstruction_weight: float = 1.0
     transport_weight: float = 1.0
     consistency_weight: float = 0.0
+    consistency_temperature: float = 2.0
     augment: Callable[[Any], Any] | None = None
     pretrain_epochs: int = 50
     epochs: int = 100
@@ -174,6 +178,7 @@ _NUMBERS = {  # (exclusive if positive, inclusive at 0) .. below
     "reconstruction_weight": (-1.0, float("inf")),
     "transport_weight": (-1.0, float("inf")),
     "consistency_weight": (-1.0, float("inf")),
+    "consistency_temperature": (0.0, float("inf")),
     "learning_rate": (0.0, float("inf")),
     "tol": (-1.0, 1.0),
 }
