@@ -18,7 +18,11 @@ from run import read_bandwidth, row, table
 from torch import nn
 
 from sinkhorn_em import set_num_threads
-from sinkhorn_em.deep import TransportLoss, transport_loss
+from sinkhorn_em.deep import DeepTransportClustering, Options, TransportLoss, transport_loss
+from sinkhorn_em.deep.networks import build as build_network
+from sinkhorn_em.deep.objective import clustering_loss
+from sinkhorn_em.deep.state import new_state
+from sinkhorn_em.metrics import clustering_accuracy
 from sinkhorn_em.ot.kernel import evaluate
 
 SHAPES = [(300, 10), (4096, 1000)]  # rows of a batch, columns
@@ -225,7 +229,75 @@ def bench_others():
         row(name, spread(seconds["other"] * 1e3, 1), spread(seconds["other"] / seconds["own"], 1), f"{residual:.1e}")
 
 
-BENCHMARKS = {"step": bench_step, "unrolled": bench_unrolled, "others": bench_others}
+def bench_shared():
+    """The clustering term of a training with potentials of every batch, and with shared ones: one pass, and no solve."""
+    table("Clustering term with shared potentials", "m x K", "autoencoder step, ms", "batch / step", "global / step")
+    for m, K in SHAPES:
+        network, adam = autoencoder()
+        x, given = torch.rand(m, 784), list(codes(m, K))
+        states = {
+            dual: (
+                options := Options(K, dual=dual),
+                new_state([build_network("identity", (N_CODES,), N_CODES)], (N_CODES,), options, torch.device("cpu")),
+            )
+            for dual in ("batch", "global")
+        }
+
+        def step(_, x=x, network=network, adam=adam):
+            adam.zero_grad()
+            (network(x) - x).square().sum(1).mean().backward()
+            adam.step()
+
+        def term(dual, turn, given=given, states=states):
+            options, state = states[dual]
+            z, centres = given[turn % N_BATCHES]
+            state.centres.data[0] = centres
+            terms = clustering_loss(z[None].clone().requires_grad_(), state, options, 0)
+            terms.value.sum().backward()
+            state.potentials = terms.potentials
+
+        arms = {"batch": lambda turn: term("batch", turn), "global": lambda turn: term("global", turn)}
+        seconds = turns(40 if m < 1000 else 6, step=step, **arms)
+        ratios = (spread(seconds[dual] / seconds["step"]) for dual in states)
+        row(f"{m} x {K}", spread(seconds["step"] * 1e3, 1), *ratios)
+
+
+def bench_embeddings():
+    """Rows a second of the estimator on precomputed embeddings."""
+    table("Embeddings, 20 000 x 64, 20 clusters", "encoder", "training, rows/s", "predict, rows/s", "accuracy")
+    rng = np.random.default_rng(0)
+    y = rng.integers(20, size=20_000)
+    X = (2 * rng.normal(size=(20, 64))[y] + rng.normal(size=(len(y), 64))).astype(np.float32)
+    for encoder in ("identity", "linear", "cosine"):
+        options = {
+            "encoder": encoder,
+            "n_codes": 32,
+            "pretrain_epochs": 0,
+            "epochs": 3,
+            "device": "cpu",
+            "random_state": 0,
+        }
+        model = DeepTransportClustering(20, **options)
+        start = time.perf_counter()
+        model.fit(X)
+        middle = time.perf_counter()
+        labels = model.predict(X)
+        end = time.perf_counter()
+        row(
+            encoder,
+            f"{3 * len(X) / (middle - start):.0f}",
+            f"{len(X) / (end - middle):.0f}",
+            f"{clustering_accuracy(y, labels):.3f}",
+        )
+
+
+BENCHMARKS = {
+    "step": bench_step,
+    "shared": bench_shared,
+    "unrolled": bench_unrolled,
+    "others": bench_others,
+    "embeddings": bench_embeddings,
+}
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
