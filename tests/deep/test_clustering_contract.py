@@ -111,3 +111,10 @@ def test_the_history_is_a_table_with_residual_passes_and_entropy(rows):
     assert clustering.plan_entropy.between(0, np.log(3)).all()
     assert (clustering.n_passes >= 1).all()
     assert model.n_iter_ == 4
+
+
+def test_progress_shows_loss_residual_entropy_and_accuracy(rows, capsys):
+    estimator(verbose=1).fit(rows, np.repeat([0, 1, 2], 40))
+    shown = capsys.readouterr().err
+    for name in ("loss=", "residual=", "entropy=", "accuracy="):
+        assert name in shown
