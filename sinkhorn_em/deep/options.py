@@ -53,7 +53,7 @@ class Options:
         Views are assigned at so many times epsilon: above 1 they are pulled towards assignments sharper than their own. Goes well
         with unit_codes, and little or no weight on the other terms.
     augment : callable, optional
-        Images (m, ...) -> views of them, on the global random state of torch.
+        Images (m, ...) -> views of them, on the global random state of torch. Pre-training is on views; then see the consistency.
     pretrain_epochs, epochs : int
         Of reconstruction alone; of all terms.
     centres : "kmeans" or "random_encoder"

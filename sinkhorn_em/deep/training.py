@@ -129,12 +129,13 @@ def step(state: State, x: Tensor, options: Options, reduction: Reduction | None 
     With a ``reduction`` other processes hold more rows of the batch: losses are this process's part of those of all rows.
     """
     clustering = PHASES[state.phase] == "cluster"
+    if not clustering and options.augment is not None:
+        x = _views(x, options)
     with torch.autocast(x.device.type, torch.bfloat16, enabled=options.precision == "bfloat16"):
         z, back = state.members(x)
         view = None
         if clustering and options.augment is not None:
-            changed = options.augment(x.flatten(0, 1)).unflatten(0, x.shape[:2])
-            view = state.members(changed)[0].float()
+            view = state.members(_views(x, options))[0].float()
     z = z.float()
     part = 1.0 if reduction is None else row_share(x.shape[1], reduction)
     reconstruction = (1.0 if options.reconstruction == "total" else part) * reconstruction_loss(x, back, options)
@@ -157,6 +158,12 @@ def step(state: State, x: Tensor, options: Options, reduction: Reduction | None 
             sum_gradients(state.parameters())
         state.optimiser.step()
     return {name: value.detach().double() for name, value in ({"loss": loss} | measures).items()}
+
+
+def _views(x: Tensor, options: Options) -> Tensor:
+    """Augmented rows of all members."""
+    assert options.augment is not None
+    return options.augment(x.flatten(0, 1)).unflatten(0, x.shape[:2])
 
 
 def _measured(terms: Terms) -> dict[str, Tensor]:

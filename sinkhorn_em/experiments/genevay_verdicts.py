@@ -83,11 +83,13 @@ def _keeps(rows: pd.DataFrame) -> Verdict:
 
 
 def _converged(table: pd.DataFrame) -> Verdict:
-    errors = table[table["method"].isin([OT, OT_P]) & (table["epoch"] > 0)]["marginal_error"]
-    claim = (
-        f"the plan of every batch holds the sizes (residual of the columns, mean over an epoch, at most {RESIDUAL:g})"
-    )
-    return Verdict(claim, f"largest {errors.max():.2g}", bool(errors.max() <= RESIDUAL))
+    """Readings that unroll have the residual that their iterations leave: it is told beside, not judged."""
+    rows = table[table["method"].isin([OT, OT_P]) & (table["epoch"] > 0)]
+    unrolled = rows["reading"].str.contains("unrolled")
+    largest, left = rows["marginal_error"][~unrolled].max(), rows["marginal_error"][unrolled].max()
+    claim = f"the converged plan of every batch holds the sizes (residual, mean over an epoch, at most {RESIDUAL:g})"
+    beside = "" if np.isnan(left) else f"; 50 unrolled iterations leave up to {left:.2g}"
+    return Verdict(claim, f"largest {largest:.2g}{beside}", bool(largest <= RESIDUAL))
 
 
 def _as_printed(method: str, values: pd.Series, printed: tuple[float, ...]) -> Verdict:
