@@ -36,6 +36,7 @@ from .genevay_fits import (
     pixels,
     single_thread,
     tidy,
+    with_views,
 )
 from .genevay_verdicts import PRINTED, judge, last, readings_table, table_1
 from .statistics import mean
@@ -87,6 +88,8 @@ class Genevay(Experiment):
                 rows = pixels(bench)
             elif task["part"] == "epsilon":
                 rows = over_epsilon(bench, QUICK_EPSILONS if "rows" in task else EPSILONS)
+            elif family == "views":
+                rows = with_views(bench)
             elif family == "pretrained":
                 rows = from_pretrained(bench, reading)
             else:
@@ -116,7 +119,9 @@ class Genevay(Experiment):
             "value, its gradient (the plan), squared errors summed over pixels and averaged over the batch, epsilon 0.01 in "
             "the units of the cost; ours: the same at 0.05 of the mean cost; unrolled: through 50 Sinkhorn iterations; sharp:"
             " <P, C>, by the implicit gradient; total, mean: errors summed, or averaged, over both (pre-training is as in "
-            "paper, since Adam does not see the scale of a loss); centres before: placed before pre-training. Every method and"
+            "paper, since Adam does not see the scale of a loss); centres before: placed before pre-training. Views: "
+            "random affine ones; the autoencoder is trained on them, then the plan of the images, at codes of length 1, is the "
+            "target of their assignment. Every method and"
             " reading has seeds of its own, so that Welch's test applies; only (p) methods of one reading share networks. "
             "k-means of pixels has one start, of codes ten on at most 20 000 rows. Figure 2: a third of the epochs. CIFAR-10 "
             "from JPEG files, if those are what is at hand. Networks are trained in one thread: tables do not depend on "
@@ -138,6 +143,7 @@ def _plan(seeds: int, quick: bool, grid_seeds: int) -> list[tuple[str, str, str,
     if quick:
         return [*plan, ("epsilon", "paper", "pretrained", 1)]
     plan += [("table", "ours", family, seeds) for family in FAMILIES]
+    plan += [("views", "ours", "views", seeds)]
     plan += [("epsilon", "paper", "pretrained", min(seeds, FIGURE_SEEDS))]
     for reading in READINGS:
         if reading not in MAIN:
@@ -152,6 +158,8 @@ def _design_of(design: Design, part: str, family: str) -> Design:
         return Design("none", 0, 0, 0, 0)
     if part == "epsilon":
         return design._replace(epochs=max(1, design.epochs // FEW))
+    if part == "views":
+        return design._replace(epochs=max(1, design.epochs // 2))
     return design if family == "pretrained" else design._replace(pretrain=0)
 
 

@@ -24,6 +24,7 @@ from .base import ReproductionError
 CLASSES = 10  # and clusters, and codes of the networks
 PIXELS, AE = "k-means (pixels)", "AE + k-means"
 SOFT, SOFT_P, DKM_P, OT, OT_P = "soft k-means", "soft k-means (p)", "DKM (p)", "OT", "OT (p)"
+AE_VIEWS, VIEWS = "AE + k-means, views", "OT, views (p)"  # ours: beyond the paper
 METHODS = (PIXELS, AE, SOFT, SOFT_P, OT, OT_P)  # the columns of Table 1
 SCORES = ("accuracy", "balanced_accuracy", "nmi", "ari")
 MEASURES = ("loss", "reconstruction", "transport", "marginal_error", "n_passes", "plan_entropy", "epsilon")
@@ -67,6 +68,17 @@ READINGS: dict[str, dict[str, Any]] = {
 }
 #: methods that start from pre-trained networks, by reading; the readings of the grid have the last only
 PRETRAINED = {"paper": (SOFT_P, OT_P), "ours": (SOFT_P, OT_P), "through the softmax": (DKM_P,)}
+#: of the last two: the plan of the images is the target of their views, codes have length 1, the autoencoder saw views too
+WITH_VIEWS: dict[str, Any] = {
+    "epsilon": 0.03,
+    "unit_codes": True,
+    "reconstruction_weight": 0.02,
+    "transport_weight": 0.0,
+    "consistency_weight": 1.0,
+    "consistency_temperature": 3.0,
+    "halve_every": 3,
+}
+AFFINE = {"degrees": 10.0, "shift": 0.07, "scale": 0.15, "shear": 0.25}
 LOSSES = {SOFT: "soft_kmeans", SOFT_P: "soft_kmeans", DKM_P: "dkm", OT: "transport", OT_P: "transport"}
 EPSILONS, QUICK_EPSILONS = (1e-3, 1e-2, 1e-1, 1.0, 10.0), (1e-2, 10.0)  # absolute, as in the paper
 
@@ -174,6 +186,17 @@ def from_scratch(bench: Bench, reading: str, method: str) -> pd.DataFrame:
     before = bench.train(reading, epochs=0).labels
     trained = bench.train(reading, loss=LOSSES[method], **_without_transport(reading, method))
     return bench.rows(method, trained, before)
+
+
+def with_views(bench: Bench) -> pd.DataFrame:
+    """Augmentation consistency: autoencoders of views, then assignments of views that follow the plan of the images."""
+    side = int(np.sqrt(bench.images.X.shape[1]))
+    shape = (side, side) if bench.images.X.ndim == 2 else None
+    views = {"augment": import_module("sinkhorn_em.deep.augment").RandomAffine(**AFFINE, shape=shape)}
+    networks = bench.train("ours", pretrain_epochs=bench.design.pretrain, epochs=0, **views)
+    trained = bench.train("ours", networks.state, **WITH_VIEWS, **views)
+    first = bench.first(networks.labels).assign(method=AE_VIEWS)
+    return pd.concat([first, bench.rows(VIEWS, trained, networks.labels)], ignore_index=True)
 
 
 def over_epsilon(bench: Bench, epsilons: Sequence[float]) -> pd.DataFrame:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from .base import Verdict
-from .genevay_fits import AE, CLASSES, DKM_P, METHODS, OT, OT_P, PIXELS, SOFT, SOFT_P
+from .genevay_fits import AE, AE_VIEWS, CLASSES, DKM_P, METHODS, OT, OT_P, PIXELS, SOFT, SOFT_P, VIEWS
 from .statistics import Sample, mean, sample, welch, welch_p
 
 RUNS = 50  # of the paper
@@ -60,6 +60,7 @@ def judge(table: pd.DataFrame) -> list[Verdict]:
     verdicts += [_reachable(dataset, a, b) for a, b in PAIRS if printed]
     if printed:
         verdicts += [_closest(table, printed), *_better(dataset, rows, printed)]
+    verdicts += _with_views(table, printed)
     return [*verdicts, _over_epsilon(table)]
 
 
@@ -158,6 +159,22 @@ def _better(dataset: str, rows: pd.DataFrame, printed: dict[str, Any]) -> list[V
     return verdicts
 
 
+def _with_views(table: pd.DataFrame, printed: dict[str, Any]) -> list[Verdict]:
+    """What augmentation consistency brings: judged where there is a printed mean to pass."""
+    rows = last(table, "views")
+    if rows.empty:
+        return []
+    before, after = (mean(rows[rows["method"] == method]["accuracy"]) for method in (AE_VIEWS, VIEWS))
+    words = f"{after}; k-means of the codes of the same autoencoders, {before}"
+    if not printed:
+        return [Verdict("what views of the images bring", words, None)]
+    best = max(printed.values())[0]
+    holds = True if after.low > best else False if after.high < best else None
+    return [
+        Verdict(f"with views of the images transport finds more than the best printed mean, {best:.3f}", words, holds)
+    ]
+
+
 def _over_epsilon(table: pd.DataFrame) -> Verdict:
     rows = table[table["part"] == "epsilon"]
     rows = rows[rows["epoch"] == rows["epoch"].max()]
@@ -173,7 +190,8 @@ def table_1(table: pd.DataFrame) -> pd.DataFrame:
     """Accuracy by method and reading, and what is printed."""
     records = []
     printed = PRINTED.get(str(table["dataset"].iloc[0]), {})
-    for (reading, method), rows in last(table).groupby(["reading", "method"], sort=False):
+    shown = pd.concat([last(table), last(table, "views")])
+    for (reading, method), rows in shown.groupby(["reading", "method"], sort=False):
         values = rows["accuracy"]
         record: dict[str, Any] = {"reading": reading, "method": method, "seeds": len(values), "mean": values.mean()}
         record |= {"sd": values.std(), "min": values.min(), "max": values.max()}
