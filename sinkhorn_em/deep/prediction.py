@@ -15,6 +15,7 @@ from .._typing import Floats, Integers
 from ..mixture.rounding import round_plan, sizes_from_weights
 from . import assignment, checkpoints
 from .inputs import as_source
+from .objective import scaled
 
 
 class PredictionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
@@ -27,7 +28,7 @@ class PredictionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         return tags
 
     def transform(self, X: Any) -> Floats:
-        """Codes (n, d) of rows X, float32."""
+        """Codes (n, d) of rows X, float32, as they enter the distance: of length 1 with `unit_codes`."""
         return self._codes(X)[0].numpy()
 
     def fit_transform(self, X: Any, y: Any = None, **options: Any) -> Floats:
@@ -109,7 +110,7 @@ class PredictionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
     def _describe(self) -> None:
         """Fitted attributes that follow from the state and the readout."""
         state, readout = self._state, self._readout
-        self.cluster_centers_ = state.centres[0].detach().cpu().numpy().copy()
+        self.cluster_centers_ = scaled(state.centres[0].detach(), self._fitted_options).cpu().numpy().copy()
         self.weights_, self.potentials_ = readout.weights, readout.potentials
         self.epsilon_, self.marginal_error_ = readout.epsilon, readout.marginal_error
         self._n_features_out = self.cluster_centers_.shape[1]
@@ -121,7 +122,7 @@ class PredictionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
     def _codes(self, X: Any) -> Any:
         check_is_fitted(self)
         source = as_source(self, X, reset=False)
-        return self._state.members.codes(source.rows(), self._state.centres.device)
+        return scaled(self._state.members.codes(source.rows(), self._state.centres.device), self._fitted_options)
 
     def _costs(self, X: Any) -> Floats:
         return assignment.cost_matrix(self._codes(X), self._state, self._fitted_options)

@@ -60,7 +60,7 @@ def assert_same(a, b):
 def test_a_run_killed_after_any_epoch_goes_on_to_the_same_bits(rows, tmp_path, name):
     options = VARIANTS[name]
     whole = estimator(**options).fit(rows)
-    for epoch in range(1, 6):
+    for epoch in (1, 2, 4):
         folder = tmp_path / str(epoch)
         seen = []
 
