@@ -146,7 +146,8 @@ class FittingMixin(BaseEstimator):
                 f"encoder does not take rows of shape {shape} ({error}); it must map (m, *shape) to (m, d)"
             ) from None
         if options.compiled:
-            network.compile(backend=self.compile if isinstance(self.compile, str) else "inductor")
+            for part in network.children():
+                part.compile(backend=self.compile if isinstance(self.compile, str) else "inductor")
         return state
 
     def _restore(self, tensors: dict[str, Any], numbers: dict[str, Any], facts: dict[str, Any]) -> None:

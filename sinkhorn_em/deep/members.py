@@ -23,6 +23,10 @@ class Members(nn.Module):
 
     n_members: int
 
+    def encode(self, x: Tensor) -> Tensor:
+        """Codes (S, m, d) alone of inputs (S, m, *shape)."""
+        raise NotImplementedError
+
     @torch.no_grad()
     def codes(self, X: Tensor, device: torch.device) -> Tensor:
         """Codes (S, n, d) of rows X (n, *shape) that may lie elsewhere, on the host, in float32."""
@@ -31,7 +35,7 @@ class Members(nn.Module):
         parts = []
         for start in range(0, len(X), ROWS):
             x = X[start : start + ROWS].to(device)
-            parts.append(self(x.expand(self.n_members, *x.shape))[0].float().cpu())
+            parts.append(self.encode(x.expand(self.n_members, *x.shape)).float().cpu())
         self.train(was_training)
         return torch.cat(parts, 1)
 
@@ -48,6 +52,9 @@ class One(Members):
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
         z, back = self.network(x[0])
         return z[None], None if back is None else back[None]
+
+    def encode(self, x: Tensor) -> Tensor:
+        return self.network.encode(x[0])[None]
 
 
 class Several(Members):
@@ -72,6 +79,12 @@ class Several(Members):
         if skeleton.decoder is None:
             return vmap(lambda p, x: functional_call(skeleton, p, (x,))[0])(values, x), None
         return vmap(lambda p, x: functional_call(skeleton, p, (x,)))(values, x)
+
+    def encode(self, x: Tensor) -> Tensor:
+        encoder, prefix = self._skeleton[0].encoder, "encoder."
+        values = dict(zip(self.names, self.stacked, strict=True))
+        own = {name.removeprefix(prefix): p for name, p in values.items() if name.startswith(prefix)}
+        return vmap(lambda p, x: functional_call(encoder, p, (x,)).flatten(1))(own, x)
 
 
 def members(networks: Sequence[Autoencoder]) -> Members:

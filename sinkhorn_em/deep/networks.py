@@ -22,8 +22,12 @@ class Autoencoder(nn.Module):
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
         """Codes, and the reconstruction if there is a decoder."""
-        z = self.encoder(x).flatten(1)
+        z = self.encode(x)
         return z, None if self.decoder is None else self.decoder(z)
+
+    def encode(self, x: Tensor) -> Tensor:
+        """Codes (m, d) alone."""
+        return self.encoder(x).flatten(1)
 
 
 def build(encoder: str, shape: tuple[int, ...], n_codes: int) -> Autoencoder:

@@ -14,7 +14,7 @@ from .checks import check_options
 LOSSES = ("transport", "soft_kmeans", "dkm", "kmeans")
 RECONSTRUCTIONS = ("sum", "total", "mean")
 DUALS = ("batch", "global", "bank")
-CENTRES = ("kmeans", "random_encoder")
+CENTRES = ("kmeans", "mixture", "random_encoder")
 PRECISIONS = ("float32", "bfloat16")
 
 
@@ -56,11 +56,12 @@ class Options:
         Images (m, ...) -> views of them, on the global random state of torch. Pre-training is on views; then see the consistency.
     pretrain_epochs, epochs : int
         Of reconstruction alone; of all terms.
-    centres : "kmeans" or "random_encoder"
-        The first centres: k-means of the codes after pre-training (of the untrained encoder where there is none); or k-means of the
-        untrained encoder's codes, kept through pre-training.
+    centres : "kmeans", "mixture" or "random_encoder"
+        The first centres: k-means of the codes after pre-training (of the untrained encoder where there is none); means of the
+        clusters that a `GaussianMixture` of those codes finds, sizes held, by Sinkhorn-EM; or k-means of the untrained encoder's
+        codes, kept through pre-training.
     kmeans_rows : int
-        Rows whose codes are given to k-means.
+        Rows whose codes are given to k-means or the mixture.
     batch_size, learning_rate : numbers
         Of Adam.
     halve_every : int

@@ -64,7 +64,7 @@ def _enter(state: State, source: Source, options: Options, seeds: list[int]) -> 
 
 def _place_centres(state: State, source: Source, options: Options, seeds: list[int]) -> None:
     codes = all_codes(state, source, options)
-    found = centres.kmeans_centres(codes, options, [[seed, CENTRES] for seed in seeds])
+    found = centres.first_centres(codes, state.weights, options, [[seed, CENTRES] for seed in seeds])
     with torch.no_grad():
         state.centres.copy_(found)
     _match(state, codes, options)
@@ -132,10 +132,11 @@ def step(state: State, x: Tensor, options: Options, reduction: Reduction | None 
     if not clustering and options.augment is not None:
         x = _views(x, options)
     with torch.autocast(x.device.type, torch.bfloat16, enabled=options.precision == "bfloat16"):
-        z, back = state.members(x)
+        reconstructs = options.reconstruction_weight > 0
+        z, back = state.members(x) if reconstructs else (state.members.encode(x), None)
         view = None
-        if clustering and options.augment is not None:
-            view = state.members(_views(x, options))[0].float()
+        if clustering and options.consistency_weight > 0:
+            view = state.members.encode(_views(x, options)).float()
     z = z.float()
     part = 1.0 if reduction is None else row_share(x.shape[1], reduction)
     reconstruction = (1.0 if options.reconstruction == "total" else part) * reconstruction_loss(x, back, options)

@@ -1,4 +1,4 @@
-"""The trainings of the experiment `genevay`: data, designs, readings of the paper, and the rows of a table.
+"""The trainings of the experiment `genevay`: data, families of methods that share networks, and the rows of a table.
 
 Networks are those of `sinkhorn_em.deep`, looked up by name: they need torch, and the other experiments do not.
 """
@@ -19,68 +19,34 @@ from sklearn.cluster import KMeans
 
 from ..datasets import IMAGE_SETS
 from ..metrics import clustering_scores
+from ..mixture import GaussianMixture
 from .base import ReproductionError
+from .genevay_designs import (
+    AE,
+    AE_EM,
+    AE_MIXTURE,
+    AE_VIEWS,
+    AE_VIEWS_MIXTURE,
+    AFFINE,
+    CLASSES,
+    DIGITS,
+    DKM_P,
+    LOSSES,
+    MEASURES,
+    OT_P,
+    OURS,
+    OURS_MIXTURE,
+    PIXELS,
+    READINGS,
+    SCORES,
+    SOFT_P,
+    VIEWS,
+    VIEWS_MIXTURE,
+    WITH_VIEWS,
+    Design,
+)
 
-CLASSES = 10  # and clusters, and codes of the networks
-PIXELS, AE = "k-means (pixels)", "AE + k-means"
-SOFT, SOFT_P, DKM_P, OT, OT_P = "soft k-means", "soft k-means (p)", "DKM (p)", "OT", "OT (p)"
-AE_VIEWS, VIEWS = "AE + k-means, views", "OT, views (p)"  # ours: beyond the paper
-METHODS = (PIXELS, AE, SOFT, SOFT_P, OT, OT_P)  # the columns of Table 1
-SCORES = ("accuracy", "balanced_accuracy", "nmi", "ari")
-MEASURES = ("loss", "reconstruction", "transport", "marginal_error", "n_passes", "plan_entropy", "epsilon")
-DIGITS = 6  # significant, that are kept
-
-
-class Design(NamedTuple):
-    """How long and with what the networks of a data set are trained."""
-
-    encoder: str
-    batch: int
-    pretrain: int  # epochs
-    epochs: int
-    every: int  # epochs between two rows of the table
-
-
-#: on a processor: shorter than the paper's
-DESIGNS = {
-    "mnist": Design("mlp", 300, 20, 20, 2),
-    "fashion": Design("mlp", 300, 20, 20, 2),
-    "cifar10": Design("conv", 300, 10, 10, 2),
-    "digits": Design("mlp", 100, 50, 50, 5),
-}
-#: on a graphics card: 200 epochs, 50 of them or more before (the paper does not say)
-LONG_DESIGNS = {name: design._replace(pretrain=50, epochs=200, every=10) for name, design in DESIGNS.items()}
-QUICK, QUICK_ROWS = Design("mlp", 50, 7, 2, 2), 900
-FEW = 3  # times fewer epochs at each epsilon of Figure 2
-
-_PAPER = {"epsilon": 1e-2, "epsilon_mode": "absolute"}
-#: what the paper leaves open, as options of `sinkhorn_em.deep.options.Options`
-READINGS: dict[str, dict[str, Any]] = {
-    "paper": _PAPER,  # entropic value, envelope gradient, sums over pixels, centres after pre-training
-    "ours": {"epsilon": 0.05, "epsilon_mode": "relative"},
-    "unrolled": {**_PAPER, "gradient": "unrolled"},
-    "sharp": {**_PAPER, "value": "sharp", "gradient": "implicit"},
-    "sharp unrolled": {**_PAPER, "value": "sharp", "gradient": "unrolled"},
-    "total": {**_PAPER, "reconstruction": "total"},
-    "mean": {**_PAPER, "reconstruction": "mean"},
-    "centres before": {**_PAPER, "centres": "random_encoder"},
-    "through the softmax": _PAPER,  # of soft k-means: the gradient of deep k-means (DKM, Fard et al. 2018)
-}
-#: methods that start from pre-trained networks, by reading; the readings of the grid have the last only
-PRETRAINED = {"paper": (SOFT_P, OT_P), "ours": (SOFT_P, OT_P), "through the softmax": (DKM_P,)}
-#: of the last two: the plan of the images is the target of their views, codes have length 1, the autoencoder saw views too
-WITH_VIEWS: dict[str, Any] = {
-    "epsilon": 0.03,
-    "unit_codes": True,
-    "reconstruction_weight": 0.02,
-    "transport_weight": 0.0,
-    "consistency_weight": 1.0,
-    "consistency_temperature": 3.0,
-    "halve_every": 3,
-}
-AFFINE = {"degrees": 10.0, "shift": 0.07, "scale": 0.15, "shear": 0.25}
-LOSSES = {SOFT: "soft_kmeans", SOFT_P: "soft_kmeans", DKM_P: "dkm", OT: "transport", OT_P: "transport"}
-EPSILONS, QUICK_EPSILONS = (1e-3, 1e-2, 1e-1, 1.0, 10.0), (1e-2, 10.0)  # absolute, as in the paper
+MIXTURE_ROWS, MIXTURE_STARTS = 20_000, 5
 
 
 class Images(NamedTuple):
@@ -164,28 +130,28 @@ def pixels(bench: Bench) -> pd.DataFrame:
     return bench.first(np.stack(labels)).assign(method=PIXELS)
 
 
-def from_pretrained(bench: Bench, reading: str) -> pd.DataFrame:
-    """Autoencoders and k-means of their codes; then each method, all from the same networks and centres."""
+def mixture(bench: Bench, trained: Any, tau: float = 1.0) -> np.ndarray:
+    """Labels (S, n) of the networks' codes by a Gaussian mixture of equal sizes; Sinkhorn-EM, or EM at tau = 0."""
+    torch = import_module("torch")
+    codes = trained.state.members.codes(torch.as_tensor(bench.images.X), torch.device(bench.device)).double().numpy()
+    labels = []
+    for seed, Z in zip(bench.seeds, codes, strict=True):
+        fit = GaussianMixture(CLASSES, weights="uniform", tau=tau, n_init=MIXTURE_STARTS, random_state=seed)
+        labels.append(fit.fit(Z[:: -(-len(Z) // MIXTURE_ROWS)]).predict(Z))
+    return np.stack(labels)
+
+
+def from_pretrained(bench: Bench) -> pd.DataFrame:
+    """Autoencoders, k-means and mixtures of their codes; then each method, all from the same networks."""
     networks = bench.pretrained()
-    parts = [bench.first(networks.labels).assign(method=AE)]
-    start = networks.state
-    if READINGS[reading].get("centres") == "random_encoder":
-        start = replace(start, centres=bench.train(reading, epochs=0).state.centres)
-    for method in PRETRAINED.get(reading, (OT_P,)):
-        options = {
-            "pretrain_epochs": bench.design.pretrain,
-            "loss": LOSSES[method],
-        }  # done: centres placed before it are kept
-        trained = bench.train(reading, start, **options, **_without_transport(reading, method))
-        parts.append(bench.rows(method, trained, networks.labels))
+    by_mixture = mixture(bench, networks)
+    parts = [bench.first(networks.labels).assign(method=AE), bench.first(by_mixture).assign(method=AE_MIXTURE)]
+    parts.append(bench.first(mixture(bench, networks, tau=0.0)).assign(method=AE_EM))
+    for method in (SOFT_P, OT_P):
+        parts.append(bench.rows(method, bench.train("paper", networks.state, loss=LOSSES[method]), networks.labels))
+    few = {"epochs": max(1, bench.design.epochs // 2)}
+    parts += _ours(bench, (OURS, OURS_MIXTURE), by_mixture, bench.train("mixture", networks.state, **few))
     return pd.concat(parts, ignore_index=True)
-
-
-def from_scratch(bench: Bench, reading: str, method: str) -> pd.DataFrame:
-    """A method that starts from k-means of the codes of the random network."""
-    before = bench.train(reading, epochs=0).labels
-    trained = bench.train(reading, loss=LOSSES[method], **_without_transport(reading, method))
-    return bench.rows(method, trained, before)
 
 
 def with_views(bench: Bench) -> pd.DataFrame:
@@ -193,10 +159,37 @@ def with_views(bench: Bench) -> pd.DataFrame:
     side = int(np.sqrt(bench.images.X.shape[1]))
     shape = (side, side) if bench.images.X.ndim == 2 else None
     views = {"augment": import_module("sinkhorn_em.deep.augment").RandomAffine(**AFFINE, shape=shape)}
-    networks = bench.train("ours", pretrain_epochs=bench.design.pretrain, epochs=0, **views)
-    trained = bench.train("ours", networks.state, **WITH_VIEWS, **views)
-    first = bench.first(networks.labels).assign(method=AE_VIEWS)
-    return pd.concat([first, bench.rows(VIEWS, trained, networks.labels)], ignore_index=True)
+    networks = bench.train("mixture", pretrain_epochs=bench.design.pretrain, epochs=0, centres="kmeans", **views)
+    by_mixture = mixture(bench, networks)
+    parts = [bench.first(networks.labels).assign(method=AE_VIEWS)]
+    parts.append(bench.first(by_mixture).assign(method=AE_VIEWS_MIXTURE))
+    trained = bench.train("mixture", networks.state, **WITH_VIEWS, **views)
+    return pd.concat([*parts, *_ours(bench, (VIEWS, VIEWS_MIXTURE), by_mixture, trained)], ignore_index=True)
+
+
+def _ours(bench: Bench, methods: tuple[str, str], before: np.ndarray, trained: Any) -> list[pd.DataFrame]:
+    """Labels by the nearest centre, and by a mixture of the codes at the end."""
+    after = bench.first(mixture(bench, trained)).assign(method=methods[1])
+    return [bench.rows(methods[0], trained, before), after]
+
+
+def over_readings(bench: Bench) -> pd.DataFrame:
+    """Transport under every reading, from the same pre-trained networks, for a few epochs."""
+    networks, parts = bench.pretrained(), []
+    for reading, options in READINGS.items():
+        start, method = networks.state, DKM_P if reading == "through the softmax" else OT_P
+        if options.get("centres") == "random_encoder":
+            start = replace(start, centres=bench.train(reading, epochs=0).state.centres)
+        done = {"pretrain_epochs": bench.design.pretrain}  # centres placed before it are kept
+        trained = bench.train(reading, start, loss=LOSSES[method], **done)
+        parts.append(bench.rows(method, trained, networks.labels).assign(reading=reading))
+    return pd.concat(parts, ignore_index=True)
+
+
+def from_scratch(bench: Bench, reading: str, method: str) -> pd.DataFrame:
+    """A method that starts from k-means of the codes of the random network."""
+    before = bench.train(reading, epochs=0).labels
+    return bench.rows(method, bench.train(reading, loss=LOSSES[method]), before)
 
 
 def over_epsilon(bench: Bench, epsilons: Sequence[float]) -> pd.DataFrame:
@@ -222,15 +215,11 @@ def single_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _without_transport(reading: str, method: str) -> dict[str, Any]:
-    """Value and gradient are those of the transport: the other losses have their own."""
-    return {} if LOSSES[method] == "transport" else {"value": "entropic", "gradient": "envelope"}
-
-
 def tidy(rows: pd.DataFrame, first: int) -> pd.DataFrame:
     """Columns in the order of the table, with the significant digits that are kept; seeds numbered from ``first``."""
     table = rows.assign(seed=rows["member"].astype(int) + first, epoch=rows["epoch"].astype(int))
     for name in (*SCORES, *MEASURES):
         values = table.get(name, np.nan)
         table[name] = [float(f"{x:.{DIGITS}g}") for x in np.broadcast_to(values, len(table))]
-    return table[["seed", "method", "epoch", *SCORES, *MEASURES]]
+    kept = ["seed", "method", "epoch", *SCORES, *MEASURES]
+    return table[["reading", *kept] if "reading" in table else kept]
