@@ -5,8 +5,9 @@ With scores S = -C/epsilon, potentials g that solve r(g) = t(g, b) - c(g; S, b) 
     L = -epsilon F(g),   F = sum_i a_i lse_k(S_ik + log b_k + g_k) + psi(g, b).
 
 Envelope: dF/dg = 0, so that dL/dC = P and dL/db = -epsilon (c/b + dpsi/db). Implicit: dg = H^-1 (dr at fixed g), H = diag(c) - W +
-diag(psi''), W = P' diag(1/a) P, which is exact for any function of g, and may be differentiated again. K' is K, or K + 1 with a
-virtual column. Where rows are spread over processes, values are parts, whose sum over the processes is the value.
+diag(psi''), W = P' diag(1/a) P, which is exact for any function of g, and may be differentiated again; L itself does not move with
+g. K' is K, or K + 1 with a virtual column. Where rows are spread over processes, values are parts, whose sum over the processes is
+the value. Rows of mass 0 are out of all sums, whatever they cost.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ from ..ot.tensors import Reduction, kernel
 from ..ot.tensors.columns import TensorRule
 
 RIDGE = 1e-13  # of the column masses, on the Hessian: what is shared less than this moves no potential
+FLAT = (
+    1e-280  # of the total mass: a column with less, and without a curvature of its own, has none that can be divided by
+)
 
 
 class Problem(NamedTuple):
@@ -62,6 +66,28 @@ def slope_in_b(b: Tensor, g: Tensor, c: Tensor, problem: Problem) -> Tensor:
     return -problem.epsilon[:, None] * torch.where(b > 0, c / torch.where(b > 0, b, 1.0) + psi, 0.0)
 
 
+class Stationary(torch.autograd.Function):
+    """(cost, masses b, optimal potentials g) -> L (B,), which does not move with g; its derivative P does, and so has its own.
+
+    Where the solver was stopped early, dL/dg is not 0, and times the H^-1 of a column that is still nearly empty it would swamp P.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, cost: Tensor, b: Tensor, g: Tensor, problem: Problem) -> Tensor:
+        ctx.problem = problem
+        ctx.save_for_backward(cost, b, g)
+        return dual_value(cost, b, g, problem)
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
+        cost, b, g = ctx.saved_tensors
+        problem: Problem = ctx.problem
+        _check_processes(problem)
+        P, c = plan(cost, b, g, problem)
+        of_cost = (upstream[:, None, None] * P)[:, :, : problem.n_columns]
+        return of_cost.to(cost.dtype), upstream[:, None] * slope_in_b(b, g, c, problem), None, None
+
+
 class Implicit(torch.autograd.Function):
     """(cost, masses b, potentials g found without gradient) -> g (B, K'), with the derivatives of the implicit function."""
 
@@ -76,9 +102,9 @@ class Implicit(torch.autograd.Function):
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         cost, b, g = ctx.saved_tensors
         problem: Problem = ctx.problem
-        P, c = plan(cost, b, g, problem)
-        R = torch.where(problem.row_mass > 0, 1 / problem.row_mass, 0.0)[:, :, None] * P
-        W = P.mT @ R
+        R = torch.softmax(log_joint(cost, b, g, problem), 2)
+        P = R * problem.row_mass[:, :, None]
+        c, W = P.sum(1), P.mT @ R
         u = _solve(W, b, g, upstream, problem)
         mean = (R * u[:, None]).sum(2, keepdim=True)
         of_cost = (P * (u[:, None] - mean))[:, :, : problem.n_columns] / problem.epsilon[:, None, None]
@@ -91,16 +117,17 @@ class Implicit(torch.autograd.Function):
 def _solve(W: Tensor, b: Tensor, g: Tensor, upstream: Tensor, problem: Problem) -> Tensor:
     """u = H^-1 upstream on the columns whose potential moves; the constant, where it does not matter, is left out."""
     rule = problem.rule
+    _check_processes(problem)
     if problem.reduction is not None:
-        if torch.is_grad_enabled():
-            raise RuntimeError("second derivatives do not cross processes: use create_graph=False, or a single process")
         total = problem.reduction(torch.cat([W, upstream[:, None]], 1))
         W, upstream = total[:, :-1], total[:, -1]
     c = W.sum(2)  # rows of R sum to 1
-    free = rule.movable(g.detach(), b.detach(), c.detach())
+    curvature = rule.curvature(g, b)
+    # a column that a solver stopped early has left empty stays where it is
+    free = rule.movable(g.detach(), b.detach(), c.detach()) & (c + curvature > FLAT)
     off = W - torch.diag_embed(W.diagonal(dim1=1, dim2=2))
     # a Laplacian from its off-diagonal entries, without cancellation; where no row is shared it is 0, and so is upstream
-    H = torch.diag_embed(off.sum(2) + rule.curvature(g, b) + RIDGE * c) - off
+    H = torch.diag_embed(off.sum(2) + curvature + RIDGE * c) - off
     upstream = torch.where(free, upstream, 0.0)
     if rule.invariant:
         weight = torch.where(free, c, 0.0)
@@ -109,7 +136,17 @@ def _solve(W: Tensor, b: Tensor, g: Tensor, upstream: Tensor, problem: Problem) 
         H = H + weight[:, :, None] * (weight / total)[:, None, :]
     both = free[:, :, None] & free[:, None, :]
     H = torch.where(both, H, 0.0) + torch.diag_embed((~free).to(H.dtype))
-    return torch.linalg.solve(H, upstream[:, :, None])[:, :, 0]
+    # unit diagonal: else the pivots of a nearly empty column drown in the others' rounding
+    scale = H.detach().diagonal(dim1=1, dim2=2).rsqrt()
+    return (
+        scale * torch.linalg.solve(scale[:, :, None] * H * scale[:, None, :], (scale * upstream)[:, :, None])[:, :, 0]
+    )
+
+
+def _check_processes(problem: Problem) -> None:
+    """RuntimeError where a derivative is to be differentiated again that knows this process's rows only."""
+    if problem.reduction is not None and torch.is_grad_enabled():
+        raise RuntimeError("second derivatives do not cross processes: use create_graph=False, or a single process")
 
 
 def _column(share: Tensor | float) -> Tensor | float:
@@ -146,8 +183,9 @@ def log_mass(b: Tensor) -> Tensor:
 
 
 def scores(cost: Tensor, problem: Problem) -> Tensor:
-    """-C/epsilon, in the precision of the cost."""
-    return cost * (-1 / problem.epsilon)[:, None, None].to(cost.dtype)
+    """-C/epsilon, in the precision of the cost; 0 in rows of mass 0, which may have no finite cost."""
+    S = cost * (-1 / problem.epsilon)[:, None, None].to(cost.dtype)
+    return torch.where(problem.row_mass[:, :, None] > 0, S, 0.0)
 
 
 def dual_value(cost: Tensor, b: Tensor, g: Tensor, problem: Problem) -> Tensor:

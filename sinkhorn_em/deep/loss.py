@@ -17,9 +17,6 @@ from ..ot.tensors.newton import CONVERGED, MAX_PASSES, Solution
 from ..ot.tensors.problem import TOLERANCES, Rows, check_potentials, check_problem, host
 from . import gradients
 from .checks import (
-    GRADIENTS,
-    MODES,
-    VALUES,
     check_cost,
     check_options,
     check_positive,
@@ -29,7 +26,7 @@ from .checks import (
     working_precision,
 )
 from .distributed import shard, together
-from .gradients import Envelope, Implicit, Problem
+from .gradients import Envelope, Implicit, Problem, Stationary
 
 PASSES = 200
 UNROLLED_ITERATIONS = 50
@@ -227,7 +224,9 @@ def _value(C: Tensor, b: Tensor, g: Tensor, kind: tuple[str, str], found: _Found
         g = Implicit.apply(C, b, g, problem)
     if value == "sharp":
         return gradients.sharp_value(C, gradients.plan(C, b, g, problem)[0], problem)
-    return (gradients.dual_value if gradient == "implicit" else gradients.primal_value)(C, b, g, problem)
+    if gradient == "implicit":
+        return Stationary.apply(C, b, g, problem)
+    return gradients.primal_value(C, b, g, problem)
 
 
 @torch.no_grad()
@@ -250,6 +249,3 @@ def _dress(rows: Rows, s: Solution, problem: Problem, batch: tuple[int, ...]) ->
         converged=back(s.status == CONVERGED),
     )
     return result, R
-
-
-__all__ = ["GRADIENTS", "MODES", "VALUES", "TransportValue", "transport_loss"]
