@@ -22,7 +22,7 @@ from ..ot.tensors.columns import TensorRule
 
 RIDGE = 1e-13  # of the column masses, on the Hessian: what is shared less than this moves no potential
 FLAT = (
-    1e-280  # of the total mass: a column with less, and without a curvature of its own, has none that can be divided by
+    1e-280  # of the total mass: a column that has less is empty, and where its penalty is flat, too, nothing moves it
 )
 
 
@@ -138,9 +138,8 @@ def _solve(W: Tensor, b: Tensor, g: Tensor, upstream: Tensor, problem: Problem) 
     H = torch.where(both, H, 0.0) + torch.diag_embed((~free).to(H.dtype))
     # unit diagonal: else the pivots of a nearly empty column drown in the others' rounding
     scale = H.detach().diagonal(dim1=1, dim2=2).rsqrt()
-    return (
-        scale * torch.linalg.solve(scale[:, :, None] * H * scale[:, None, :], (scale * upstream)[:, :, None])[:, :, 0]
-    )
+    H = scale[:, :, None] * H * scale[:, None, :]
+    return scale * torch.linalg.solve(H, (scale * upstream)[:, :, None])[:, :, 0]
 
 
 def _check_processes(problem: Problem) -> None:

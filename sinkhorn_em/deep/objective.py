@@ -10,6 +10,7 @@ from torch import Tensor
 from ..ot.checks import check_rule
 from ..ot.tensors import Reduction
 from ..ot.tensors.columns import tensor_rule
+from ..ot.tensors.precision import product
 from . import gradients
 from .distributed import row_share
 from .gradients import Problem
@@ -37,7 +38,7 @@ def squared_distances(z: Tensor, centres: Tensor) -> Tensor:
         z, centres = z.to(centres.dtype), centres
         middle = centres.detach().mean(-2, keepdim=True)
         z, mu = z - middle, centres - middle
-        q = (z * z).sum(-1)[..., :, None] + (mu * mu).sum(-1)[..., None, :] - 2 * (z @ mu.mT)
+        q = (z * z).sum(-1)[..., :, None] + (mu * mu).sum(-1)[..., None, :] - 2 * product(z, mu)
         return q.clamp(min=0)
 
 
@@ -142,7 +143,8 @@ def consistency_loss(z: Tensor, view: Tensor, terms: Terms, state: State, option
     with torch.no_grad():
         target = torch.softmax(_logits(cost(z, state, options), terms, state), 2)
     logits = _logits(cost(view, state, options), terms, state) / options.consistency_temperature
-    return -(target * torch.log_softmax(logits, 2)).sum(2).mean(1)
+    # a column of weight 0 has log-probability -inf, and no part in either
+    return -torch.where(target > 0, target * torch.log_softmax(logits, 2), 0.0).sum(2).mean(1)
 
 
 def _logits(C: Tensor, terms: Terms, state: State) -> Tensor:

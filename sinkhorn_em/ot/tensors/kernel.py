@@ -15,6 +15,7 @@ from torch import Tensor
 
 from ..._compiled import n_blocks, run_blocks, tile_rows
 from ..kernel import responsibilities_pass
+from .precision import product
 
 TILE_ENTRIES = {"cpu": 1 << 20}  # of B tile K scores at a time
 MANY_ENTRIES = 1 << 25  # the same on an accelerator: 256 MB in float64
@@ -57,7 +58,9 @@ def evaluate(
             if temperature is not None:
                 E, total, _ = normalised(L / temperature[:, None, None], S.dtype)
             R = E.float() * torch.where(total > 0, (a * a.shape[1]).sqrt() / total, 0.0)[:, :, None].float()
-            W += R.mT @ R / a.shape[1]  # rows are scaled so that single precision is kept away from underflow
+            W += (
+                product(R.mT, R.mT) / a.shape[1]
+            )  # rows are scaled so that single precision is kept away from underflow
     if W is not None:
         if temperature is not None:
             W /= temperature[:, None, None]
