@@ -16,7 +16,7 @@ from .._typing import Floats
 from ..ot.solve import solve_plan
 from .objective import cost
 from .options import Options
-from .state import State
+from .state import PHASES, State
 
 ROWS = 8192
 METHODS = ("centre", "potential", "plan")
@@ -44,14 +44,21 @@ def nearest(codes: Tensor, state: State, options: Options) -> Tensor:
     return torch.cat([C.argmin(2) for C in costs(codes, state, options)], 1)
 
 
+def joint(codes: Tensor, state: State, options: Options, readout: Readout) -> Iterator[Floats]:
+    """`log_joint` of the codes (1, n, d) of one member, some rows at a time."""
+    for C in costs(codes, state, options):
+        yield log_joint(C[0].numpy(), readout)
+
+
 def cost_matrix(codes: Tensor, state: State, options: Options) -> Floats:
     """Costs (n, K) of the codes (1, n, d) of one member."""
     return np.concatenate([C[0].numpy() for C in costs(codes, state, options)])
 
 
 def read_out(C: Floats, state: State, options: Options) -> Readout:
-    """Epsilon and potentials of the plan of all rows, costs C (n, K), at the end of a training."""
-    epsilon = options.epsilon if options.final_epsilon is None else options.final_epsilon
+    """Epsilon of the last epoch, and potentials of the plan of all rows, costs C (n, K), at the end of a training."""
+    done = sum(row["phase"] == PHASES[1] for row in state.history)
+    epsilon = options.epsilon_at(max(done - 1, 0))
     if options.epsilon_mode == "relative":
         mean = float(C.mean())
         epsilon *= mean if mean > 0 else 1.0

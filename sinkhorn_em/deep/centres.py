@@ -12,7 +12,8 @@ from torch import Tensor
 
 from .._compiled import single_threaded_blas
 from ..mixture import GaussianMixture
-from .objective import cost, scaled
+from .assignment import nearest
+from .objective import scaled
 from .options import Options
 from .state import State
 
@@ -61,12 +62,10 @@ def mixture_centres(z: Tensor, weights: np.ndarray, options: Options, seed: int)
 
 
 @torch.no_grad()
-def natural_sizes(codes: Tensor, state: State, options: Options, rows: int = 20_000) -> Tensor:
+def natural_sizes(codes: Tensor, state: State, options: Options) -> Tensor:
     """Share of the rows whose nearest centre each centre is, (S, K)."""
-    device = state.centres.device
-    nearest = cost(codes[:, :rows].to(device), state, options).argmin(2)
-    K = state.centres.shape[1]
-    return torch.stack([torch.bincount(labels, minlength=K) for labels in nearest]).double() / nearest.shape[1]
+    K, labels = state.centres.shape[1], nearest(codes, state, options)
+    return torch.stack([torch.bincount(own, minlength=K) for own in labels]).double() / labels.shape[1]
 
 
 def matched(weights: Tensor, sizes: Tensor) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import zlib
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .sources import InMemory, Source
+from .sources import Source
 from .state import State
 
 FORMAT = 1
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # of an object in memory: another one in another process
 FILE = "checkpoint.safetensors"
 #: parameters that may be objects, which no file keeps
 OBJECTS = ("encoder", "decoder", "rule", "augment")
@@ -24,9 +26,10 @@ OBJECTS = ("encoder", "decoder", "rule", "augment")
 def write(path: Path, state: State, facts: dict[str, Any]) -> None:
     """Replace the file by the state and ``facts`` (plain values) in one step: a kill leaves the old or the new one."""
     save_file, _ = _safetensors()
-    header = {"format": FORMAT, "numbers": state.numbers(), "facts": facts}
-    temporary = path.with_suffix(".tmp")
-    save_file(state.tensors(), temporary, metadata={"sinkhorn_em": json.dumps(header)})
+    tensors = state.tensors()
+    header = {"format": FORMAT, "sum": _sum_of(tensors), "numbers": state.numbers(), "facts": facts}
+    temporary = path.with_name(f".{path.name}.partial")
+    save_file(tensors, temporary, metadata={"sinkhorn_em": json.dumps(header)})
     os.replace(temporary, path)
 
 
@@ -43,19 +46,36 @@ def read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any], dict[str, Any]]
         raise ValueError(f"{path} is no file of this package ({error}): give one that save() wrote") from None
     except Exception as error:  # safetensors raises an error type of its own
         raise ValueError(f"{path} cannot be read as safetensors ({error}); it is damaged or of another kind") from None
-    if header["format"] != FORMAT:
-        raise ValueError(
-            f"{path} has format {header['format']}; this version reads format {FORMAT}: fit again, or update"
-        )
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        found = header.get("format") if isinstance(header, dict) else header
+        raise ValueError(f"{path} has format {found}; this version reads format {FORMAT}: fit again, or update")
+    if header["sum"] != _sum_of(tensors):
+        raise ValueError(f"{path} is damaged: its numbers do not have the checksum they were written with; use a copy")
     return tensors, header["numbers"], header["facts"]
 
 
 def fingerprint(source: Source) -> str:
-    """A sum of the rows: a checkpoint is taken up only on the data it was made on."""
+    """A sum of the rows: a checkpoint is taken up only on the data it was made on.
+
+    Of a Dataset that draws random views its number of rows and their shape are all that stays the same.
+    """
     total = zlib.crc32(repr((source.n_rows, source.shape)).encode())
-    if isinstance(source, InMemory):
-        for start in range(0, source.n_rows, 4096):
-            total = zlib.crc32(np.ascontiguousarray(source.X[start : start + 4096].cpu().numpy()).tobytes(), total)
+    if not torch.equal(next(source.pieces()), next(source.pieces())):
+        return f"{total:08x}"
+    for rows in source.pieces():
+        total = zlib.crc32(_bytes(rows), total)
+    return f"{total:08x}"
+
+
+def _bytes(x: Tensor) -> bytes:
+    return bytes(x.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+
+
+def _sum_of(tensors: dict[str, Tensor]) -> str:
+    """A checksum of tensors and their names."""
+    total = 0
+    for name in sorted(tensors):
+        total = zlib.crc32(_bytes(tensors[name]), zlib.crc32(name.encode(), total))
     return f"{total:08x}"
 
 
@@ -65,13 +85,15 @@ def plain(value: Any) -> Any:
         return value
     if isinstance(value, np.generic):
         return value.item()
-    if isinstance(value, np.ndarray | Tensor):
+    if isinstance(value, Tensor):
+        return value.tolist()
+    if hasattr(value, "__array__"):
         return np.asarray(value).tolist()
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
     if isinstance(value, torch.nn.Module):
-        return {"object": type(value).__name__, "parameters": sum(p.numel() for p in value.parameters())}
-    return {"object": getattr(value, "__qualname__", repr(value))}
+        return {"object": type(value).__name__, "layers": repr(value), "sum": _sum_of(dict(value.state_dict()))}
+    return {"object": _ADDRESS.sub("", getattr(value, "__qualname__", repr(value)))}
 
 
 def _safetensors() -> tuple[Any, Any]:

@@ -38,8 +38,10 @@ def sum_over_processes(group: Any = None) -> Reduction:
 
     def reduction(x: Tensor) -> Tensor:
         total = x.detach().clone(memory_format=torch.contiguous_format)
+        if dist.get_backend(group) == "nccl" and not x.is_cuda:  # which takes nothing that is elsewhere
+            total = total.to(torch.device("cuda", torch.cuda.current_device()))
         dist.all_reduce(total, group=group)
-        return total
+        return total.to(x.device)
 
     return reduction
 
@@ -101,6 +103,18 @@ def together(check: Callable[[], T], reduction: Reduction | None) -> T:
     if failures > 0:
         raise RuntimeError(f"{failures:.0f} other processes refused their rows: see the errors there")
     return result
+
+
+def any_process(flag: bool) -> bool:
+    """Whether the flag is up in some process."""
+    return bool(sum_over_processes()(torch.tensor(float(flag), dtype=torch.float64)) > 0)
+
+
+def of_all_processes(text: str) -> str:
+    """The texts of all processes, in their order."""
+    texts: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(texts, text)
+    return " ".join(texts)
 
 
 def shard(S: Tensor, row_mass: Any, w: Tensor, rule: ColumnRule, reduction: Reduction) -> tuple[Rows, Tensor]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,23 +15,23 @@ import torch
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from torch import nn
+from torch import Tensor, nn
 from tqdm import tqdm
 
-from .._parameters import check_choice, check_integer, check_simplex
 from ..metrics import clustering_accuracy
 from ..mixture.rounding import round_plan, sizes_from_weights
 from . import assignment, checkpoints
+from .distributed import any_process, of_all_processes, sum_over_processes, together
 from .inputs import as_source, check_classes, check_device
-from .networks import ENCODERS, Autoencoder, build
+from .networks import Autoencoder, build_from
 from .options import Options
+from .parameters import options_of, sizes
 from .sources import Source
 from .state import PHASES, State, new_state
-from .training import Hooks, all_codes, n_steps, rows_of, train
+from .training import Hooks, all_codes, gradients_on, n_steps, rows_of, train
 
-NETWORK = 2000  # key of the random numbers that draw the first parameters
 RESIDUAL = 1e-3  # mean residual of the last epoch's plans above which a warning is due
-OF_OPTIONS = tuple(sorted({field.name for field in fields(Options)} - {"learn_weights", "compiled"}))
+WITHOUT_EFFECT = ("checkpoint_dir", "verbose", "callbacks", "device")  # on what is computed
 
 
 class FittingMixin(BaseEstimator):
@@ -39,7 +41,7 @@ class FittingMixin(BaseEstimator):
     _seed: int
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Train on rows X.
+        """Train on rows X. If that is interrupted or refused, the estimator stays as it was.
 
         Parameters
         ----------
@@ -56,21 +58,25 @@ class FittingMixin(BaseEstimator):
         ------
         ValueError
             Before training, if a parameter or the data break a rule; the message names it, its value, the rule and the remedy.
+        FloatingPointError
+            The training diverged.
         """
-        options = self._options()
-        source = as_source(self, X, reset=True, least=1 if options.distributed else 2)
-        classes = check_classes(y, source)
-        self._begin(source, options)
-        path = self._checkpoint(source, options)
-        hooks = self._hooks(source, options, classes, path)
-        with tqdm(total=self._n_steps(source, options), disable=not self.verbose, unit="step") as self._bar:
-            train(self._state, source, options, [self._seed], hooks)
-        del self._bar
-        self._finish(source, options)
+        options = options_of(self)
+        with self._whole(), gradients_on():
+            source, classes = self._checked(X, y, options)
+            self._begin(source, options)
+            path = self._checkpoint(source, options)
+            hooks = self._hooks(source, options, classes, path)
+            with tqdm(total=self._n_steps(source, options), disable=not self.verbose, unit="step") as self._bar:
+                train(self._state, source, options, [self._seed], hooks)
+            del self._bar
+            self._finish(source, options)
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """One more epoch of clustering on rows X; the first call places the centres among them, so it needs K rows at least.
+
+        Epsilon, sizes and the learning rate move as in the first `epochs` epochs of `fit`.
 
         Parameters
         ----------
@@ -81,46 +87,54 @@ class FittingMixin(BaseEstimator):
         -------
         self
         """
-        options = self._options()
-        first = not hasattr(self, "_state")
-        source = as_source(self, X, reset=first, least=2 if first else 1)
-        if first:
-            self._begin(source, options)
-        state = self._state
-        state.stopped, state.phase, state.epoch = False, 1, sum(row["phase"] == PHASES[1] for row in state.history)
-        options = replace(options, epochs=state.epoch + 1, patience=None)
-        train(state, source, options, [self._seed], Hooks(lambda state, measures: None, lambda state, rows: False))
-        self._finish(source, options)
+        options = options_of(self)
+        with self._whole(), gradients_on():
+            first = not hasattr(self, "_state")
+            source = as_source(self, X, reset=first, least=2 if first else 1)
+            if first:
+                self._begin(source, options)
+            state = self._state
+            if options.n_clusters != state.centres.shape[1]:
+                raise ValueError(
+                    f"n_clusters is {options.n_clusters} and the fitted model has {state.centres.shape[1]} clusters; it must stay: "
+                    "call fit() for another number"
+                )
+            done = sum(row["phase"] == PHASES[1] for row in state.history)
+            state.stopped, state.phase, state.epoch = False, 1, done
+            options = replace(options, patience=None)
+            train(state, source, options, [self._seed], Hooks(_nothing, _go_on), lengths=(0, done + 1))
+            self._finish(source, options)
         return self
 
-    def _options(self) -> Options:
-        """The parameters, checked."""
-        K = self.n_clusters
-        check_integer("n_clusters", K, 1)
-        check_integer("n_codes", self.n_codes, 1)
-        check_choice("assign_by", self.assign_by, assignment.METHODS)
-        if not isinstance(self.weights, str):
-            check_simplex("weights", self.weights, K)
-        else:
-            check_choice("weights", self.weights, ("uniform", "learned"))
-        if not isinstance(self.encoder, nn.Module):
-            check_choice("encoder", self.encoder, ENCODERS)
-        if self.batch_size == 1:
-            raise ValueError(
-                "batch_size is 1; a batch needs at least 2 rows to be shared out among clusters: 300 is the default"
-            )
-        if not all(callable(callback) for callback in self.callbacks):
-            raise ValueError(f"callbacks is {self.callbacks!r}; it must be a sequence of functions of (estimator, row)")
-        if self.rule is not None:
-            self.rule.check(K)
-        given = {name: getattr(self, name) for name in OF_OPTIONS}
-        given["unit_codes"] = bool(self.unit_codes) or self.encoder == "cosine"
-        learned = isinstance(self.weights, str) and self.weights == "learned"
-        if self.distributed and not isinstance(self.random_state, int | np.integer):
-            raise ValueError(
-                f"random_state is {self.random_state!r} with distributed=True; it must be the same integer in all processes"
-            )
-        return Options(**given, learn_weights=learned, compiled=bool(self.compile))
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        """Leave the estimator as it was if the training does not come to its end."""
+        before = dict(self.__dict__)
+        state = before.get("_state")
+        kept = None if state is None else ({k: t.clone() for k, t in state.tensors().items()}, state.numbers())
+        try:
+            yield
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            if state is not None and kept is not None:
+                state.restore(*kept)
+            raise
+
+    def _checked(self, X: Any, y: Any, options: Options) -> tuple[Source, np.ndarray | None]:
+        """Rows and classes; an error in one process is one in all."""
+        least = 1 if options.distributed else 2
+
+        def check() -> tuple[Source, np.ndarray | None]:
+            source = as_source(self, X, reset=True, least=least)
+            return source, check_classes(y, source.n_rows)
+
+        if not options.distributed:
+            return check()
+        source, classes = together(check, sum_over_processes())
+        steps = n_steps(source, options)
+        together(lambda: _check_share(source, steps, options), sum_over_processes())
+        return source, classes
 
     def _begin(self, source: Source, options: Options) -> None:
         """A state before any training."""
@@ -136,50 +150,40 @@ class FittingMixin(BaseEstimator):
         self._state = self._new_state(options, device)
 
     def _new_state(self, options: Options, device: torch.device) -> State:
-        shape = self.input_shape_
-        weights = None if isinstance(self.weights, str) else check_simplex("weights", self.weights, options.n_clusters)
-        network = self._network(shape)
-        try:
-            state = new_state([network], shape, options, device, weights)
-        except RuntimeError as error:
-            raise ValueError(
-                f"encoder does not take rows of shape {shape} ({error}); it must map (m, *shape) to (m, d)"
-            ) from None
+        network = self._network(self.input_shape_)
+        state = new_state([network], self.input_shape_, options, device, sizes(self))
         if options.compiled:
             for part in network.children():
                 part.compile(backend=self.compile if isinstance(self.compile, str) else "inductor")
         return state
 
+    def _network(self, shape: tuple[int, ...]) -> Autoencoder:
+        """The encoder by name, or a copy of the user's, which stays as it was."""
+        if isinstance(self.encoder, nn.Module):
+            return Autoencoder(deepcopy(self.encoder), deepcopy(self.decoder))
+        return build_from(self._seed, self.encoder, tuple(shape), self.n_codes)
+
     def _restore(self, tensors: dict[str, Any], numbers: dict[str, Any], facts: dict[str, Any]) -> None:
         """Become what a file says: parameters are those of the constructor."""
         self._seed, self.input_shape_ = facts["seed"], tuple(facts["shape"])
         self.n_features_in_ = int(np.prod(self.input_shape_))
-        self._fitted_options = self._options()
+        if facts["names"] is not None:
+            self.feature_names_in_ = np.asarray(facts["names"], object)
+        self._fitted_options = options_of(self)
         self._state = self._new_state(self._fitted_options, check_device(self.device))
         self._state.restore(tensors, numbers)
 
-    def _network(self, shape: tuple[int, ...]) -> Autoencoder:
-        if isinstance(self.encoder, nn.Module):
-            return Autoencoder(_copied(self.encoder), None if self.decoder is None else _copied(self.decoder))
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(self._seed * 1_000_003 + NETWORK)
-            return build(self.encoder, tuple(shape), self.n_codes)
-
     def _checkpoint(self, source: Source, options: Options) -> Path | None:
-        """Where the state is kept; one that is there is taken up, if it is of the same parameters and data."""
+        """Where the state is kept; one that is there is taken up, if it is of the same parameters and data.
+
+        Processes are in the same state after every epoch: the first one writes for all.
+        """
         if self.checkpoint_dir is None:
             return None
-        if not isinstance(self.random_state, int | np.integer):
-            raise ValueError(
-                f"random_state is {self.random_state!r} with checkpoint_dir; it must be an integer, so that a resumed run goes on "
-                "as it would have"
-            )
         folder = Path(self.checkpoint_dir)
         folder.mkdir(parents=True, exist_ok=True)
-        path = folder / checkpoints.FILE
-        if options.distributed:
-            path = path.with_stem(f"{path.stem}-{torch.distributed.get_rank()}")
-        self._run = self._facts() | {"data": checkpoints.fingerprint(source)}
+        path, data = folder / checkpoints.FILE, checkpoints.fingerprint(source)
+        self._run = self._facts() | {"data": of_all_processes(data) if options.distributed else data}
         if path.is_file():
             tensors, numbers, facts = checkpoints.read(path)
             other = sorted(name for name in self._run if facts.get(name) != self._run[name])
@@ -193,27 +197,27 @@ class FittingMixin(BaseEstimator):
 
     def _facts(self) -> dict[str, Any]:
         """What a file says of the estimator besides its state."""
-        without = ("checkpoint_dir", "verbose", "callbacks", "device")
-        parameters = {name: value for name, value in self.get_params(deep=False).items() if name not in without}
-        facts = {name: checkpoints.plain(value) for name, value in parameters.items()}
-        return {"parameters": facts, "seed": self._seed, "shape": list(self.input_shape_)}
+        parameters = self.get_params(deep=False).items()
+        facts = {name: checkpoints.plain(value) for name, value in parameters if name not in WITHOUT_EFFECT}
+        names = checkpoints.plain(getattr(self, "feature_names_in_", None))
+        return {"parameters": facts, "seed": self._seed, "shape": list(self.input_shape_), "names": names}
 
     def _hooks(self, source: Source, options: Options, classes: np.ndarray | None, path: Path | None) -> Hooks:
-        def after_batch(state: State, measures: dict[str, float]) -> None:
+        def after_batch(state: State, measures: dict[str, Tensor]) -> None:
             self._bar.update()
             if self.verbose and self._bar.n % 20 == 0:
-                self._bar.set_postfix(_shown(measures))
+                self._bar.set_postfix(_shown({name: float(value.mean()) for name, value in measures.items()}))
 
         def after_epoch(state: State, rows: list[dict[str, Any]]) -> bool:
             (row,) = rows
             if classes is not None and PHASES[state.phase] == "cluster":
-                codes = state.members.codes(source.rows(), state.centres.device)
+                codes = state.members.codes(source.pieces(), state.centres.device)
                 row["accuracy"] = clustering_accuracy(classes, assignment.nearest(codes, state, options)[0].numpy())
             if self.verbose:
                 self._bar.set_postfix(_shown(row))
             answers = [bool(callback(self, dict(row))) for callback in self.callbacks]  # all are called
-            stop = any(answers)
-            if path is not None:
+            stop = any_process(any(answers)) if options.distributed else any(answers)
+            if path is not None and (not options.distributed or torch.distributed.get_rank() == 0):
                 state.stopped = state.stopped or stop
                 checkpoints.write(path, state, self._run)
             return stop
@@ -231,7 +235,7 @@ class FittingMixin(BaseEstimator):
         self._fitted_options, self._readout = options, assignment.read_out(C, state, options)
         self._describe()
         if options.distributed:
-            C = assignment.cost_matrix(state.members.codes(source.rows(), state.centres.device), state, options)
+            C = assignment.cost_matrix(state.members.codes(source.pieces(), state.centres.device), state, options)
         self.labels_ = self._labels(C)
         self._warn(options)
 
@@ -261,9 +265,26 @@ class FittingMixin(BaseEstimator):
             )
 
 
-def _copied(module: nn.Module) -> nn.Module:
-    """The user's module stays as it was."""
-    return deepcopy(module)
+def _check_share(source: Source, steps: int, options: Options) -> None:
+    """Every process needs a row for each of its batches, which are as many in all."""
+    if source.n_rows < steps:
+        raise ValueError(
+            f"X has {source.n_rows} rows in this process, and an epoch has {steps} batches (batch_size={options.batch_size}, over "
+            "all processes); every process needs a row in each: share the rows out more evenly, or raise batch_size"
+        )
+    if getattr(source, "loader", None) is not None:
+        raise ValueError(
+            "X is a DataLoader with distributed=True; batches are shared out over the processes: pass its Dataset"
+        )
+
+
+def _nothing(state: State, measures: dict[str, Tensor]) -> None:
+    """No hook."""
+
+
+def _go_on(state: State, rows: list[dict[str, Any]]) -> bool:
+    """No reason to stop."""
+    return False
 
 
 def _shown(measures: dict[str, Any]) -> dict[str, str]:

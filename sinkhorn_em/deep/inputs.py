@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from sklearn.utils.validation import check_array, check_consistent_length, validate_data
+from sklearn.utils.validation import check_array, validate_data
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
@@ -18,10 +18,17 @@ def as_source(estimator: Any, X: Any, *, reset: bool, least: int = 1) -> Source:
     source: Source
     if isinstance(X, Dataset | DataLoader):
         source = Loaded(X)
-        _check_tensor(source.rows(), least)
+        start = 0
+        for rows in source.pieces():
+            check_rows(rows, start)
+            start += len(rows)
+        check_number(start, least)
     elif isinstance(X, Tensor):
-        _check_tensor(X, least)
-        source = InMemory(X.detach().to(torch.float32))
+        check_rows(X)
+        check_number(len(X), least)
+        single = X.detach().to(torch.float32)
+        check_rows(single)  # of a float64 tensor some may be infinite now
+        source = InMemory(single.clone() if single.is_inference() else single)
     elif _n_axes(X) > 2:
         checked = check_array(X, dtype=np.float32, allow_nd=True, ensure_min_samples=least, input_name="X")
         source = InMemory(torch.tensor(checked))
@@ -45,34 +52,41 @@ def _n_axes(X: Any) -> int:
     return int(getattr(X, "ndim", 2))
 
 
-def _check_tensor(X: Tensor, least: int) -> None:
+def check_number(n: int, least: int) -> None:
+    """ValueError for fewer rows than ``least``."""
+    if n < least:
+        raise ValueError(f"X has {n} sample(s); there must be at least {least}")
+
+
+def check_rows(X: Tensor, start: int = 0) -> None:
+    """ValueError unless X (m, ...) is real and finite; its first row is row ``start`` of the data."""
     if X.ndim < 2:
         raise ValueError(
             f"X is a tensor of shape {tuple(X.shape)}; it must be (n, ...), one row each: X.reshape(-1, 1) is one feature"
         )
-    if len(X) < least:
-        raise ValueError(f"X has {len(X)} sample(s); there must be at least {least}")
     if X.is_complex():
         raise ValueError("X is complex; Complex data not supported: pass real and imaginary parts as features")
     bad = ~torch.isfinite(X)
     if bool(bad.any()):
         where = [int(i) for i in torch.nonzero(bad)[0]]
+        value = float(X[tuple(where)])
+        where[0] += start
         raise ValueError(
-            f"X{where} is {float(X[tuple(where)])}; Input X contains NaN or infinity: remove the row or impute it"
+            f"X{where} is {value} in {str(X.dtype).removeprefix('torch.')}; Input X contains NaN or infinity: remove the row, "
+            "impute it, or scale X down"
         )
 
 
-def check_classes(y: Any, source: Source) -> np.ndarray | None:
+def check_classes(y: Any, n_rows: int) -> np.ndarray | None:
     """Classes for monitoring, one a row."""
     if y is None:
         return None
     classes = y.detach().cpu().numpy() if isinstance(y, Tensor) else np.asarray(y)
-    if classes.ndim != 1 or len(classes) != source.n_rows:
+    if classes.ndim != 1 or len(classes) != n_rows:
         raise ValueError(
-            f"y has shape {classes.shape} and X has {source.n_rows} rows; y must have one class for every row, or be left out: "
+            f"y has shape {classes.shape} and X has {n_rows} rows; y must have one class for every row, or be left out: "
             "it is for monitoring only"
         )
-    check_consistent_length(classes)
     return classes
 
 

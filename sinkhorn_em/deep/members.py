@@ -6,7 +6,7 @@ one job: each operation is a batched one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -14,8 +14,6 @@ from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
 from .networks import Autoencoder
-
-ROWS = 4096  # encoded at a time
 
 
 class Members(nn.Module):
@@ -28,13 +26,13 @@ class Members(nn.Module):
         raise NotImplementedError
 
     @torch.no_grad()
-    def codes(self, X: Tensor, device: torch.device) -> Tensor:
-        """Codes (S, n, d) of rows X (n, *shape) that may lie elsewhere, on the host, in float32."""
+    def codes(self, pieces: Iterable[Tensor], device: torch.device) -> Tensor:
+        """Codes (S, n, d) of rows that come some (m, *shape) at a time and may lie elsewhere, on the host, in float32."""
         was_training = self.training
         self.eval()
         parts = []
-        for start in range(0, len(X), ROWS):
-            x = X[start : start + ROWS].to(device)
+        for rows in pieces:
+            x = rows.to(device)
             parts.append(self.encode(x.expand(self.n_members, *x.shape)).float().cpu())
         self.train(was_training)
         return torch.cat(parts, 1)

@@ -7,8 +7,11 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
+from .._parameters import check_choice
+
 WIDTHS = (500, 250)  # of the fully connected encoder, Genevay, Dulac-Arnold & Vert 2019
 CHANNELS, KERNELS = (32, 64, 128), (5, 5, 3)  # of the convolutional one, stride 2
+NETWORK = 2000  # key of the random numbers that draw the first parameters
 ENCODERS = ("mlp", "conv", "identity", "linear", "cosine")
 
 
@@ -35,8 +38,9 @@ def build(encoder: str, shape: tuple[int, ...], n_codes: int) -> Autoencoder:
 
     "mlp": p-500-250-d and back, ReLU between. "conv": convolutions 32, 64, 128 of kernels 5, 5, 3, stride 2, then linear, and their
     mirror image. "identity": the data are the codes. "linear": d linear features and a linear reconstruction; "cosine": the same
-    without reconstruction.
+    without reconstruction. ValueError for another name, or a shape that the encoder does not take.
     """
+    check_choice("encoder", encoder, ENCODERS)
     size = int(torch.Size(shape).numel())
     if encoder == "mlp":
         widths = (size, *WIDTHS, n_codes)
@@ -52,6 +56,13 @@ def build(encoder: str, shape: tuple[int, ...], n_codes: int) -> Autoencoder:
     if encoder == "cosine":
         return Autoencoder(linear)
     return Autoencoder(linear, nn.Sequential(nn.Linear(n_codes, size), nn.Unflatten(1, shape)))
+
+
+def build_from(seed: int, encoder: str, shape: tuple[int, ...], n_codes: int) -> Autoencoder:
+    """A network whose first parameters are a function of the seed."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed * 1_000_003 + NETWORK)
+        return build(encoder, shape, n_codes)
 
 
 def _layers(widths: tuple[int, ...]) -> list[nn.Module]:

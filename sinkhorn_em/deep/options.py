@@ -141,16 +141,34 @@ class Options:
             raise ValueError(f"dual is {self.dual!r} with distributed=True; over processes it must be 'batch'")
         if self.learn_weights and self.loss != "transport":
             raise ValueError(f"weights='learned' with loss={self.loss!r}; sizes are learned with loss='transport' only")
+        if self.rule is not None:
+            self._check_rule()
+        if self.kmeans_rows < self.n_clusters:
+            raise ValueError(
+                f"kmeans_rows is {self.kmeans_rows} and n_clusters is {self.n_clusters}; as many rows as clusters are needed to "
+                "place the centres: 20 000 is the default"
+            )
         if self.loss in ("soft_kmeans", "dkm", "kmeans") and (self.tau != 1.0 or self.rule is not None):
             raise ValueError(
                 f"tau and rule are without meaning for loss={self.loss!r}, whose columns are free: leave them out"
             )
 
+    def _check_rule(self) -> None:
+        if not isinstance(self.rule, ColumnRule):
+            raise ValueError(
+                f"rule is {self.rule!r}; it must be a rule object, such as sinkhorn_em.ot.BoundedMass(0.05, 0.2): for fixed "
+                "sizes or KL columns use tau"
+            )
+        if self.tau != 1.0:
+            raise ValueError(f"rule and tau={self.tau} are given; both say what sizes are asked for: leave one out")
+        self.rule.check(self.n_clusters)
+
     def epsilon_at(self, epoch: int) -> float:
-        """Epsilon of an epoch, counted from 0."""
+        """Epsilon of an epoch of clustering, counted from 0; after the last one that was planned, as in that."""
         if self.final_epsilon is None or self.epochs < 2:
             return self.epsilon
-        return float(self.epsilon * (self.final_epsilon / self.epsilon) ** (epoch / (self.epochs - 1)))
+        done = min(epoch / (self.epochs - 1), 1.0)
+        return float(self.epsilon * (self.final_epsilon / self.epsilon) ** done)
 
     def learning_rate_at(self, epoch: int) -> float:
         """Learning rate of an epoch of a phase, counted from 0."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 
@@ -31,36 +32,35 @@ class PredictionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         """Codes (n, d) of rows X, float32, as they enter the distance: of length 1 with `unit_codes`."""
         return self._codes(X)[0].numpy()
 
-    def fit_transform(self, X: Any, y: Any = None, **options: Any) -> Floats:
+    def fit_transform(self, X: Any, y: Any = None) -> Floats:
         """Fit, and the codes (n, d) of the rows."""
-        return self.fit(X, y, **options).transform(X)
+        return self.fit(X, y).transform(X)
 
-    def fit_predict(self, X: Any, y: Any = None, **options: Any) -> Integers:
+    def fit_predict(self, X: Any, y: Any = None) -> Integers:
         """Fit, and `labels_`."""
-        return self.fit(X, y, **options).labels_
+        return self.fit(X, y).labels_
 
     def predict(self, X: Any) -> Integers:
         """Labels (n,): the nearest centre, or by potential (`assign_by`); that of a row does not depend on the others."""
-        C = self._costs(X)
+        codes = self._codes(X)
         if self.assign_by == "centre":
-            return np.argmin(C, axis=1)
-        return np.argmax(assignment.log_joint(C, self._readout), axis=1)
+            return assignment.nearest(codes, self._state, self._fitted_options)[0].numpy()
+        return np.concatenate([L.argmax(axis=1) for L in self._joint(codes)])
 
     def predict_proba(self, X: Any) -> Floats:
         """softmax_k(log w_k + g_k - C_ik/epsilon), (n, K)."""
-        return softmax(assignment.log_joint(self._costs(X), self._readout), axis=1)
+        return np.concatenate([softmax(L, axis=1) for L in self._joint(self._codes(X))])
 
     def balanced_predict(self, X: Any, sizes: Any = None) -> Integers:
         """Labels (n,) whose counts are ``sizes`` (K,) exactly, default n times `weights_`, of least total cost."""
-        C = self._costs(X)
+        C = assignment.cost_matrix(self._codes(X), self._state, self._fitted_options)
         counts = sizes_from_weights(self.weights_, len(C)) if sizes is None else np.asarray(sizes)
         return round_plan(-C / self.epsilon_, counts)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean over the rows of ``epsilon log sum_k w_k exp(g_k - C_ik/epsilon)``: larger is better, in the units of the cost."""
-        return float(
-            self._readout.epsilon * logsumexp(assignment.log_joint(self._costs(X), self._readout), axis=1).mean()
-        )
+        sums = np.concatenate([logsumexp(L, axis=1) for L in self._joint(self._codes(X))])
+        return float(self._readout.epsilon * sums.mean())
 
     def save(self, path: str | Path) -> None:
         """Write the fitted model to one safetensors file, its numbers as JSON in the header (no pickle)."""
@@ -89,7 +89,13 @@ class PredictionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
             The file is damaged or of another kind, or an object is missing.
         """
         tensors, numbers, facts = checkpoints.read(Path(path))
+        if "readout" not in facts:
+            raise ValueError(
+                f"path is {str(path)!r}, the checkpoint of a run and no saved model: fit() with that checkpoint_dir goes on from it"
+            )
         kept = facts["parameters"]
+        if isinstance(kept["random_state"], dict):
+            kept["random_state"] = None  # a generator, whose draws are behind it
         model = cls(**(kept | parameters))
         missing = sorted(
             name for name in checkpoints.OBJECTS if isinstance(kept.get(name), dict) and name not in parameters
@@ -122,7 +128,7 @@ class PredictionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
     def _codes(self, X: Any) -> Any:
         check_is_fitted(self)
         source = as_source(self, X, reset=False)
-        return scaled(self._state.members.codes(source.rows(), self._state.centres.device), self._fitted_options)
+        return scaled(self._state.members.codes(source.pieces(), self._state.centres.device), self._fitted_options)
 
-    def _costs(self, X: Any) -> Floats:
-        return assignment.cost_matrix(self._codes(X), self._state, self._fitted_options)
+    def _joint(self, codes: Any) -> Iterator[Floats]:
+        return assignment.joint(codes, self._state, self._fitted_options, self._readout)

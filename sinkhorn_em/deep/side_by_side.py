@@ -11,15 +11,15 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
+from .._parameters import check_simplex
 from ..metrics import clustering_accuracy
-from . import networks
 from .assignment import nearest
+from .inputs import check_classes, check_device, check_number, check_rows
+from .networks import build_from
 from .options import Options
 from .sources import InMemory
 from .state import State, new_state
-from .training import Hooks, train
-
-NETWORK = 2000  # key of the random numbers that draw the first parameters
+from .training import Hooks, gradients_on, train
 
 
 class Trained(NamedTuple):
@@ -51,7 +51,8 @@ def train_seeds(
     X : Tensor (n, *shape), float32
     options : Options
     seeds : sequence of int
-        One a member; a member's result depends on its own seed (and, in the last bits, on how many are trained beside it).
+        One a member; a member's result depends on its own seed, and in the last bits on how many are trained beside it. Views
+        (options.augment) are drawn for all together, by the first seed.
     encoder, n_codes : of `networks.build`
     weights : array (K,), optional
         Sizes, default uniform; the larger goes to the larger cluster.
@@ -69,38 +70,42 @@ def train_seeds(
     Returns
     -------
     Trained
+
+    Raises
+    ------
+    ValueError
+        Before training, for rows, classes or sizes that break a rule.
     """
-    where = torch.device(device)
-    shape = tuple(X.shape[1:])
-    state = new_state([build(encoder, shape, n_codes, seed) for seed in seeds], shape, options, where, weights)
+    where, shape = check_device(device), tuple(X.shape[1:])
+    check_rows(X)
+    check_number(len(X), max(2, options.n_clusters))
+    classes = check_classes(y, len(X))
+    w = None if weights is None else check_simplex("weights", weights, options.n_clusters)
+    networks = [build_from(seed, encoder, shape, n_codes) for seed in seeds]
+    state = new_state(networks, shape, options, where, w)
     if start is not None:
         state.members.load_state_dict(start.members.state_dict())
         state.phase = 1
         if options.centres == "random_encoder":
+            state.placed = True
             with torch.no_grad():
                 state.centres.copy_(start.centres)
     source = InMemory(X.to(where))
     length = options.epochs + (options.pretrain_epochs if start is None else 0)
 
     def labels() -> np.ndarray:
-        return nearest(state.members.codes(source.X, where), state, options).numpy()
+        return nearest(state.members.codes(source.pieces(), where), state, options).numpy()
 
     with tqdm(total=length, disable=not progress, unit="epoch") as bar:
 
         def after_epoch(state: State, rows: list[dict[str, Any]]) -> bool:
-            if y is not None and state.phase == 1 and (state.epoch % every == 0 or state.epoch == options.epochs):
+            if classes is not None and state.phase == 1 and (state.epoch % every == 0 or state.epoch == options.epochs):
                 for row, found in zip(rows, labels(), strict=True):
-                    row["accuracy"] = clustering_accuracy(y, found)
+                    row["accuracy"] = clustering_accuracy(classes, found)
             bar.update()
             bar.set_postfix(loss=np.mean([row["loss"] for row in rows]))
             return False
 
-        train(state, source, options, list(seeds), Hooks(lambda state, measures: None, after_epoch))
+        with gradients_on():
+            train(state, source, options, list(seeds), Hooks(lambda state, measures: None, after_epoch))
     return Trained(state, labels(), pd.DataFrame(state.history))
-
-
-def build(encoder: str, shape: tuple[int, ...], n_codes: int, seed: int) -> networks.Autoencoder:
-    """A network whose first parameters are a function of the seed."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed * 1_000_003 + NETWORK)
-        return networks.build(encoder, shape, n_codes)

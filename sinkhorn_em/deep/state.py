@@ -32,6 +32,7 @@ class State:
     best: float = float("inf")  # for early stopping
     waited: int = 0
     stopped: bool = False
+    placed: bool = False  # the centres have been placed
     history: list[dict[str, Any]] = field(default_factory=list)
 
     @property
@@ -55,14 +56,23 @@ class State:
 
     def numbers(self) -> dict[str, Any]:
         """Everything else."""
-        names = ("phase", "epoch", "best", "waited", "stopped", "history")
-        return {name: getattr(self, name) for name in names}
+        names = ("phase", "epoch", "best", "waited", "stopped", "placed")
+        return {name: getattr(self, name) for name in names} | {"history": [dict(row) for row in self.history]}
 
     def restore(self, tensors: dict[str, Tensor], numbers: dict[str, Any]) -> None:
-        """Take over what `tensors` and `numbers` gave."""
+        """Take over what `tensors` and `numbers` gave; ValueError if those are of other networks."""
         device = self.centres.device
+        for name in ("centres", "weights", "potentials"):
+            own, given = tuple(getattr(self, name).shape), tuple(tensors[name].shape)
+            if own != given:
+                raise ValueError(
+                    f"{name} have shape {given} in the file and {own} by the parameters: give those of the file"
+                )
         parts = {name.removeprefix("members."): t for name, t in tensors.items() if name.startswith("members.")}
-        self.members.load_state_dict(parts)
+        try:
+            self.members.load_state_dict(parts)
+        except RuntimeError as error:
+            raise ValueError(f"encoder is not the one of the file ({error}): give one of the same layers") from None
         with torch.no_grad():
             self.centres.copy_(tensors["centres"])
         self.weights, self.potentials = tensors["weights"].to(device), tensors["potentials"].to(device)
@@ -83,11 +93,12 @@ def new_state(
 ) -> State:
     """The state before any training, for inputs of ``shape`` and sizes ``weights`` (K,), default uniform."""
     S, K = len(networks), options.n_clusters
+    networks = [network.cpu().float() for network in networks]
     d = code_size(networks[0], shape)
     group = members(networks).to(device)
     w = np.full(K, 1 / K) if weights is None else np.asarray(weights, float)
     columns = K if options.rule is None else len(options.rule.extend(w))
-    centres = nn.Parameter(torch.zeros(S, K, d, device=device))
+    centres = nn.Parameter(torch.zeros(S, K, d, dtype=torch.float32, device=device))
     return State(
         members=group,
         centres=centres,
@@ -98,12 +109,27 @@ def new_state(
 
 
 def code_size(network: Autoencoder, shape: tuple[int, ...]) -> int:
-    """Numbers in a code."""
-    was_training = network.training
+    """Numbers in a code; ValueError unless rows of ``shape`` go to vectors, and those back to rows."""
+    was_training, x = network.training, torch.zeros(2, *shape, dtype=torch.float32)
     network.eval()
-    with torch.no_grad():
-        z, _ = network(torch.zeros(2, *shape))
+    try:
+        with torch.no_grad():
+            z, back = network(x)
+    except (RuntimeError, TypeError, AttributeError, IndexError, ValueError) as error:
+        raise ValueError(
+            f"encoder does not take rows of shape {shape}, or the decoder its codes ({error}); the encoder must map a tensor "
+            "(m, *shape) to one tensor (m, d), and the decoder that to (m, *shape)"
+        ) from None
     network.train(was_training)
+    if z.ndim != 2 or len(z) != 2:
+        raise ValueError(
+            f"encoder gives codes of shape {tuple(z.shape)} for two rows; it must map (m, *shape) to (m, d)"
+        )
+    if back is not None and back.shape != x.shape:
+        raise ValueError(
+            f"decoder gives shape {tuple(back.shape)} for two rows of shape {shape}; it must map codes (m, d) to (m, *shape): "
+            "end it with nn.Unflatten"
+        )
     return int(z.shape[1])
 
 

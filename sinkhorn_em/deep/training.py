@@ -5,6 +5,7 @@ Random numbers are a function of (seed, phase, epoch), so that a run that is res
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -28,13 +29,30 @@ PARTS = ("loss", "reconstruction", "transport", "consistency")  # measures that 
 class Hooks(NamedTuple):
     """What is called along the way: after every batch, and after every epoch with the new rows of the history."""
 
-    after_batch: Callable[[State, dict[str, float]], None]
+    after_batch: Callable[[State, dict[str, Tensor]], None]  # measures (S,), on the device
     after_epoch: Callable[[State, list[dict[str, Any]]], bool]  # True: stop
 
 
-def train(state: State, source: Source, options: Options, seeds: list[int], hooks: Hooks) -> None:
-    """Train from where ``state`` is to the end, or until a hook or the patience says stop."""
-    lengths = (options.pretrain_epochs, options.epochs)
+@contextmanager
+def gradients_on() -> Iterator[None]:
+    """A training needs gradients, wherever it is called."""
+    with torch.inference_mode(False), torch.enable_grad():
+        yield
+
+
+def train(
+    state: State,
+    source: Source,
+    options: Options,
+    seeds: list[int],
+    hooks: Hooks,
+    lengths: tuple[int, int] | None = None,
+) -> None:
+    """Train from where ``state`` is to the end, or until a hook or the patience says stop.
+
+    The phases have ``lengths`` epochs, as the options say if those are not given. FloatingPointError if the loss is not finite.
+    """
+    lengths = (options.pretrain_epochs, options.epochs) if lengths is None else lengths
     while not state.finished:
         name, length = PHASES[state.phase], lengths[state.phase]
         while state.epoch < length and not state.stopped:
@@ -49,14 +67,13 @@ def train(state: State, source: Source, options: Options, seeds: list[int], hook
             state.stopped = hooks.after_epoch(state, rows) or state.stopped
         if not state.stopped:
             state.phase, state.epoch = state.phase + 1, 0
-            if state.phase == len(PHASES) and options.epochs == 0:
-                _place_centres(state, source, options, seeds)
+    if not state.placed:
+        _place_centres(state, source, options, seeds)
 
 
 def _enter(state: State, source: Source, options: Options, seeds: list[int]) -> None:
     """Begin a phase: the optimiser forgets; centres are placed where they are due."""
-    early = options.centres == "random_encoder"
-    if state.phase == (0 if early and options.pretrain_epochs > 0 else 1):
+    if not state.placed and (PHASES[state.phase] == "cluster" or options.centres == "random_encoder"):
         _place_centres(state, source, options, seeds)
     state.optimiser = new_optimiser(state.members, state.centres, options)
     state.best, state.waited = float("inf"), 0
@@ -67,12 +84,15 @@ def _place_centres(state: State, source: Source, options: Options, seeds: list[i
     found = centres.first_centres(codes, state.weights, options, [[seed, CENTRES] for seed in seeds])
     with torch.no_grad():
         state.centres.copy_(found)
+    state.placed = True
     _match(state, codes, options)
 
 
 def all_codes(state: State, source: Source, options: Options) -> Tensor:
     """Codes (S, n, d) of all rows, those of other processes included, on the host."""
-    codes = state.members.codes(source.rows(), state.centres.device)
+    codes = state.members.codes(source.pieces(), state.centres.device)
+    if not bool(torch.isfinite(codes).all()):
+        raise FloatingPointError(_diverged(state, options, "not finite: nor are the codes of the rows"))
     return rows_of_all(codes, sum_over_processes()) if options.distributed else codes
 
 
@@ -95,16 +115,40 @@ def _epoch(state: State, source: Source, options: Options, seeds: list[int], hoo
     keys, steps = [[seed, state.phase, state.epoch] for seed in seeds], n_steps(source, options)
     with _random_state(keys[0], state.centres.device):
         for x in source.batches(keys, options.batch_size, steps):
-            measures = step(state, x.to(state.centres.device), options, reduction)
+            measures = _checked_step(state, x.to(state.centres.device), options, reduction)
             sums = {name: sums.get(name, 0) + value for name, value in measures.items()}
             mean_potentials, n = mean_potentials + state.potentials, n + 1
-            hooks.after_batch(state, {name: float(value.mean()) for name, value in measures.items()})
+            hooks.after_batch(state, measures)
     if reduction is not None:
         sums = {name: reduction(total) if name in PARTS else total for name, total in sums.items()}
+    rows = [{name: float(total[s]) / n for name, total in sums.items()} for s in range(len(seeds))]
+    _check_finite(rows, state, options)
     if PHASES[state.phase] == "cluster":
         _move_weights(state, source, options, mean_potentials / n)
-    rows = [{name: float(total[s]) / n for name, total in sums.items()} for s in range(len(seeds))]
     return [row | {"learning_rate": rate} for row in rows]
+
+
+def _checked_step(state: State, x: Tensor, options: Options, reduction: Reduction | None) -> dict[str, Tensor]:
+    """A step; where networks that are no longer finite are the reason of an error, it says so."""
+    try:
+        return step(state, x, options, reduction)
+    except ValueError as error:
+        if all(bool(torch.isfinite(p).all()) for p in state.parameters()):
+            raise
+        raise FloatingPointError(_diverged(state, options, "not finite")) from error
+
+
+def _diverged(state: State, options: Options, loss: Any) -> str:
+    return (
+        f"the loss after {len(state.history)} epochs is {loss}: the training diverged; lower learning_rate, which is "
+        f"{options.learning_rate}, or scale X to [0, 1] or to unit variance"
+    )
+
+
+def _check_finite(rows: list[dict[str, float]], state: State, options: Options) -> None:
+    for row in rows:
+        if not math.isfinite(row["loss"]):
+            raise FloatingPointError(_diverged(state, options, row["loss"]))
 
 
 def rows_of(source: Source, options: Options) -> int:

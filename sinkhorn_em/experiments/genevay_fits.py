@@ -133,7 +133,8 @@ def pixels(bench: Bench) -> pd.DataFrame:
 def mixture(bench: Bench, trained: Any, tau: float = 1.0) -> np.ndarray:
     """Labels (S, n) of the networks' codes by a Gaussian mixture of equal sizes; Sinkhorn-EM, or EM at tau = 0."""
     torch = import_module("torch")
-    codes = trained.state.members.codes(torch.as_tensor(bench.images.X), torch.device(bench.device)).double().numpy()
+    rows = torch.as_tensor(bench.images.X).split(4096)
+    codes = trained.state.members.codes(rows, torch.device(bench.device)).double().numpy()
     labels = []
     for seed, Z in zip(bench.seeds, codes, strict=True):
         fit = GaussianMixture(CLASSES, weights="uniform", tau=tau, n_init=MIXTURE_STARTS, random_state=seed)

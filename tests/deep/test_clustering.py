@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 torch = pytest.importorskip("torch")
 
 from sinkhorn_em.deep import DeepTransportClustering, Options, train_seeds  # noqa: E402
-from sinkhorn_em.deep.side_by_side import build  # noqa: E402
+from sinkhorn_em.deep.networks import build_from  # noqa: E402
 from sinkhorn_em.metrics import clustering_accuracy  # noqa: E402
 from sinkhorn_em.ot import BoundedMass, solve_plan  # noqa: E402
 
@@ -230,7 +230,7 @@ def test_seeds_side_by_side_are_what_they_are_alone():
 def test_networks_with_buffers_are_not_trained_side_by_side():
     from sinkhorn_em.deep.members import members
 
-    net = build("mlp", (4,), 2, 0)
+    net = build_from(0, "mlp", (4,), 2)
     net.encoder.append(torch.nn.BatchNorm1d(2))
     with pytest.raises(ValueError, match="buffers"):
         members([net, net])

@@ -1,5 +1,8 @@
 """Rows spread over 1, 2 and 4 processes (gloo): the plan, the derivatives and the step of a single process."""
 
+import os
+import signal
+
 import numpy as np
 import pytest
 
@@ -15,6 +18,21 @@ if not torch.distributed.is_available():
     pytest.skip("this torch was built without torch.distributed", allow_module_level=True)
 
 N, K = 23, 4
+
+
+class Rows(torch.utils.data.Dataset):
+    """Rows by number."""
+
+    def __init__(self, X):
+        self.X = X
+
+    def __len__(self):
+        return len(self.X)
+
+    def __getitem__(self, i):
+        return self.X[i]
+
+
 EDGES = {1: [0, 23], 2: [0, 21, 23], 4: [0, 5, 6, 20, 23]}  # uneven: some processes hold fewer rows than columns
 CASES = {
     "fixed": {},
@@ -72,6 +90,25 @@ def training(rows, distributed):
     return tuple(torch.tensor(x) for x in (model.cluster_centers_, model.potentials_, model.labels_, history))
 
 
+def uneven(rank, size, folder):
+    """Epochs of several batches over uneven parts, stopped by a single process, gone on with; a share that is too small."""
+    edges = {1: [0, N], 2: [0, N - 6, N], 4: [0, N - 9, N - 6, N - 3, N]}[size]
+    X = np.random.default_rng(3).normal(size=(N, 5)) + 3 * np.eye(5)[np.arange(N) % 3]
+    rows = Rows(X[slice(*edges[rank : rank + 2])])
+    options = {"n_codes": 2, "pretrain_epochs": 2, "epochs": 3, "batch_size": 8, "random_state": 0, "distributed": True}
+    stop = [lambda model, row: rank == size - 1 and row["phase"] == "cluster" and row["epoch"] == 2]
+    halted = DeepTransportClustering(3, device="cpu", callbacks=stop, checkpoint_dir=f"{folder}/runs", **options).fit(
+        rows
+    )
+    again = DeepTransportClustering(3, device="cpu", checkpoint_dir=f"{folder}/runs", **options).fit(rows)
+    try:
+        DeepTransportClustering(3, device="cpu", **options).fit(X if rank else X[:1])
+        message = ""
+    except (ValueError, RuntimeError) as error:
+        message = str(error)
+    return halted.n_iter_, again.n_iter_, torch.tensor(halted.cluster_centers_), message
+
+
 def refusals(rank, size, reduction):
     """Messages of the errors that every process gets when the rows of the last one are bad."""
     C = torch.ones(3, K)
@@ -93,7 +130,13 @@ def work(rank, size, folder):
     reduction = sum_over_processes()
     rows = slice(*EDGES[size][rank : rank + 2])
     found = {name: solved(name, rows, reduction) for name in CASES}
-    results = found, step(rows, reduction), refusals(rank, size, reduction), training(rows, True)
+    results = (
+        found,
+        step(rows, reduction),
+        refusals(rank, size, reduction),
+        training(rows, True),
+        uneven(rank, size, folder),
+    )
     torch.save(results, f"{folder}/{rank}.pt")
     torch.distributed.destroy_process_group()
 
@@ -131,7 +174,7 @@ def test_several_processes_do_what_one_does(size, tmp_path):
         for i, expected in ((0, value), (3, of_cost), (4, of_logits)):
             torch.testing.assert_close(sum(part[i] for part in found), expected, rtol=1e-8, atol=1e-11)
     expected = step(slice(None))
-    for _, gradients, messages, _ in parts:
+    for _, gradients, messages, _, _ in parts:
         for one, two in zip(gradients, expected, strict=True):
             torch.testing.assert_close(one, two, rtol=1e-8, atol=1e-10)
         assert len(messages) == 2
@@ -143,9 +186,43 @@ def test_several_processes_do_what_one_does(size, tmp_path):
                 one, two, rtol=1e-3, atol=1e-4, equal_nan=True
             )  # single precision, sums in another order
     assert torch.equal(torch.cat([part[2] for part in trained]), whole[2])
+    for n_halted, n_again, centres, message in (part[4] for part in parts):
+        assert (n_halted, n_again) == (4, 4)  # all stop when one does, and the checkpoint of the first is that of all
+        assert torch.equal(centres, parts[0][4][2])
+        assert ("X has 1 rows" in message) or (size > 1 and "1 other processes refused" in message)
     assert "cost[0, 0] is nan" in parts[-1][2][0]
     if size > 1:
         assert "1 other processes refused their rows" in parts[0][2][0]
+
+
+def killed(rank, folder):
+    """A training whose process is killed in its fourth epoch."""
+    torch.set_num_threads(1)
+
+    def kill(model, row):
+        if row["phase"] == "cluster" and row["epoch"] == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    whole(callbacks=[kill], checkpoint_dir=folder)
+
+
+def whole(**options):
+    X = np.random.default_rng(3).normal(size=(N, 5)) + 3 * np.eye(5)[np.arange(N) % 3]
+    few = {"n_codes": 2, "pretrain_epochs": 2, "epochs": 4, "batch_size": 8, "final_epsilon": 0.01, "patience": 9}
+    return DeepTransportClustering(3, device="cpu", random_state=0, **few, **options).fit(X)
+
+
+def test_a_process_that_is_killed_loses_the_epoch_it_was_in_only(tmp_path):
+    context = mp.start_processes(killed, (tmp_path,), nprocs=1, start_method="forkserver", join=False)
+    with pytest.raises(mp.ProcessExitedException, match="SIGKILL"):
+        context.join()
+    after = []
+    resumed = whole(checkpoint_dir=tmp_path, callbacks=[lambda model, row: after.append(row["epoch"])])
+    assert after == [2, 3, 4]
+    expected = whole()
+    np.testing.assert_array_equal(resumed.cluster_centers_, expected.cluster_centers_)
+    np.testing.assert_array_equal(resumed.labels_, expected.labels_)
+    assert resumed.history_.equals(expected.history_)
 
 
 def test_processes_must_have_met():
