@@ -14,10 +14,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ._parameters import as_array as as_array
 from ._parameters import is_tensor
 
 HOST = ("cpu",)  # devices whose memory the compiled kernels can read
-HALF = 2  # bytes
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
@@ -40,15 +40,6 @@ def with_tensor_form(module: str) -> Callable[[Kernel], Kernel]:
 def on_device(X: Any) -> bool:
     """A tensor that the compiled kernels cannot read."""
     return is_tensor(X) and X.device.type not in HOST
-
-
-def as_array(X: Any) -> Any:
-    """A tensor as an array, without its gradient, and without a copy if it lies in the memory of the host; or X, if it is none."""
-    if not is_tensor(X):
-        return X
-    X = X.detach().cpu()
-    half = X.is_floating_point() and X.element_size() <= HALF  # of which NumPy does not know all
-    return (X.float() if half else X).numpy()
 
 
 def like(reference: Any, values: Any) -> Any:

@@ -13,11 +13,21 @@ SUM_TOLERANCE = 1e-8  # weights typed with eight digits still count as summing t
 SYMMETRY_TOLERANCE = 1e-8  # relative; room for a covariance computed in another order
 LARGEST = 1e140  # of the data: squares, and sums of many of them, stay finite
 WEIGHT_TOLERANCE = 1e-6  # weights of an estimator may be results of other computations
+HALF = 2  # bytes
 
 
 def is_tensor(value: Any) -> bool:
     """A torch tensor, found without importing torch."""
     return any(kind.__module__.partition(".")[0] == "torch" for kind in type(value).__mro__)
+
+
+def as_array(X: Any) -> Any:
+    """A tensor as an array, without its gradient, and without a copy if it lies in the memory of the host; or X, if it is none."""
+    if not is_tensor(X):
+        return X
+    X = X.detach().cpu()
+    half = X.is_floating_point() and X.element_size() <= HALF  # of which NumPy does not know all
+    return (X.float() if half else X).numpy()
 
 
 def check_integer(name: str, value: Any, least: int) -> None:
@@ -33,10 +43,11 @@ def check_choice(name: str, value: Any, choices: Any) -> None:
 
 
 def as_numbers(name: str, value: Any) -> Any:
-    """A float, or an array of them; ValueError for anything else."""
+    """A float, or an array of them, on the host whatever device a tensor is on; ValueError for anything else."""
     try:
-        return np.asarray(value, float) if np.ndim(value) else float(value)
-    except (TypeError, ValueError):
+        numbers = as_array(value)
+        return np.asarray(numbers, float) if np.ndim(numbers) else float(numbers)
+    except (TypeError, ValueError, RuntimeError, AttributeError):  # the last two by what else torch has
         raise ValueError(f"{name} is {value!r}; it must be a number, or an array of numbers") from None
 
 
@@ -54,7 +65,7 @@ def check_simplex(name: str, weights: Any, K: int, of: str = "component") -> Flo
 
 def valid_weights(weights: Any, name: str = "weights") -> Floats:
     """Weights (K,), scaled to sum exactly 1; ValueError if they are negative or sum to something else."""
-    b = np.asarray(weights, dtype=np.float64)
+    b = np.asarray(as_numbers(name, weights), dtype=np.float64)
     valid = b.ndim == 1 and b.size > 0 and np.all(b >= 0) and abs(b.sum() - 1) <= SUM_TOLERANCE
     if not valid:
         raise ValueError(
@@ -66,7 +77,7 @@ def valid_weights(weights: Any, name: str = "weights") -> Floats:
 
 def valid_means(means: Any, n_components: int) -> Floats:
     """Means (K, d); ValueError if they are not finite, or not one for every weight."""
-    mu = np.asarray(means, dtype=np.float64)
+    mu = np.asarray(as_numbers("means", means), dtype=np.float64)
     if mu.ndim != 2 or len(mu) != n_components or mu.shape[1] == 0 or not np.all(np.isfinite(mu)):
         raise ValueError(
             f"means={mu.tolist()} must be a finite array of shape (K, d) with K = {n_components}, the length "

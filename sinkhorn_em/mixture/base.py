@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from tqdm import tqdm
 
 from .._kinds import as_array, on_device
-from .._parameters import check_simplex
+from .._parameters import as_numbers, check_simplex
 from .._typing import Booleans, Floats, Integers
 from ..coordinates import fit_coordinates
 from ..em import RELATIVE, TIGHT, e_step, score
@@ -311,7 +311,7 @@ class BaseMixture(DistributionMixin, PredictionMixin, DensityMixin, BaseEstimato
         asked = self.weights_init if asked is None else asked
         retired, collapsed = self._family.retired(parameters), self._family.collapsed(parameters)
         if retired is not None:
-            retired = retired & (True if asked is None else np.asarray(asked, float) > 0)
+            retired = retired & (True if asked is None else np.asarray(as_numbers("weights_init", asked)) > 0)
             if retired.any():
                 warnings.warn(
                     f"components {np.flatnonzero(retired).tolist()} lost all their rows and were retired (weight 0): "

@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from .._kinds import as_array, like
-from .._parameters import check_simplex
+from .._parameters import as_numbers, check_simplex
 from .._typing import Floats
 from ..families import Generator
 from ..families.covariances.blocks import dense_values
@@ -68,8 +68,8 @@ class DistributionMixin:
             Shapes that do not fit, weights that are none, covariances that are not positive definite, options that the family does
             not know.
         """
-        K = len(np.atleast_1d(np.asarray(weights)))
-        means = np.asarray(means, float)
+        K = np.size(as_numbers("weights", weights))
+        means = np.asarray(as_numbers("means", means), float)
         if means.ndim != 2 or len(means) != K:
             raise ValueError(f"means has shape {means.shape}; it must be (K, d) with K = {K}, the number of weights")
         known = set(cls._get_param_names()) - {"n_components"}  # type: ignore[attr-defined]

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .._parameters import as_numbers
 from .._typing import Floats
 from .columns import RULES, ColumnRule, rule_for_tau
 
@@ -31,7 +32,7 @@ def check_masses(mass: Any, size: int, name: str, other: Any, batch: tuple[int, 
     """Masses (size,), or (*batch, size) of a batch of problems, divided by their sum; uniform if there are none."""
     if mass is None:
         return np.full(size, 1 / size)
-    m = np.asarray(mass, float)
+    m = np.asarray(as_numbers(name, mass), float)
     if m.shape not in ((size,), (*batch, size)):
         expected = f"({size},)" if not batch else f"({size},) or {(*batch, size)}"
         raise ValueError(f"{name} has shape {m.shape}; it must be {expected}, one mass for each of the scores' axis")
@@ -42,7 +43,7 @@ def check_masses(mass: Any, size: int, name: str, other: Any, batch: tuple[int, 
     total = m.sum(axis=-1)
     if not (total > 0).all():
         raise ValueError(f"{name} sums to {total.min()}; at least one mass must be positive")
-    others = None if other is None else np.asarray(other, float).sum(axis=-1)
+    others = None if other is None else np.asarray(as_numbers("the other marginal", other), float).sum(axis=-1)
     if others is not None and (others > 0).all() and (np.abs(others - total) > SAME_TOTAL * total).any():
         raise ValueError(
             f"{name} sums to {np.ravel(total)[0]:.6g} and the other marginal to {np.ravel(others)[0]:.6g}; both must have the "
@@ -56,7 +57,7 @@ def check_rule(rule: str | ColumnRule, tau: Any, K: int) -> ColumnRule:
     if tau is not None:
         if rule != "fixed":
             raise ValueError(f"tau is {tau} and rule is {rule!r}; tau is short for a rule: give only one of them")
-        chosen = rule_for_tau(np.asarray(tau, float) if np.ndim(tau) else float(tau))
+        chosen = rule_for_tau(as_numbers("tau", tau))
     elif isinstance(rule, ColumnRule):
         chosen = rule
     elif isinstance(rule, str) and rule in RULES:
