@@ -16,12 +16,17 @@ MODES = ("relative", "absolute")
 VALUES = ("entropic", "sharp")
 GRADIENTS = ("envelope", "implicit", "unrolled")
 SMALL_EPSILON = 1e-3  # relative to the mean cost: below it scores are kept in float64
+LEAST = {dtype: torch.finfo(dtype).tiny for dtype in TOLERANCES}  # numbers below have no inverse, or an inexact one
 WEIGHT_TOLERANCE = 1e-4  # of the sum of weights, which may come from a softmax in single precision
 
 
 def check_options(epsilon: Any, mode: Any, value: Any, gradient: Any) -> None:
     """ValueError for options that break their rule, or do not go together."""
-    check_positive("epsilon", epsilon)
+    if check_positive("epsilon", epsilon) < LEAST[torch.float64]:
+        raise ValueError(
+            f"epsilon is {epsilon!r}; it must be at least {LEAST[torch.float64]:.3g}, for 1/epsilon to be finite: 0.05 of the "
+            "mean cost is the default"
+        )
     check_choice("epsilon_mode", mode, MODES)
     check_choice("value", value, VALUES)
     check_choice("gradient", gradient, GRADIENTS)
@@ -69,17 +74,26 @@ def cost_moments(C: Tensor) -> Tensor:
 def working_precision(C: Tensor, moments: Tensor, epsilon: float, mode: str) -> tuple[Tensor, Tensor]:
     """Costs in the precision they are worked on in, and epsilon (B,) in their units."""
     mean, size = moments[:2] / moments[2].clamp(min=1)
-    least, least_size, largest = torch.stack([mean.min(), torch.where(mean <= 0, size, 0.0).max(), size.max()]).tolist()
-    if mode == "absolute":
-        relative = epsilon / largest if largest > 0 else 1.0
-        return (C.double() if relative < SMALL_EPSILON else C), torch.full_like(mean, epsilon)
-    if least_size > 0:
+    absolute = mode == "absolute"
+    # where all costs are 0, any epsilon gives the same plan
+    eps = torch.full_like(mean, epsilon) if absolute else epsilon * torch.where(mean > 0, mean, 1.0)
+    extremes = [mean.min(), torch.where(mean <= 0, size, 0.0).max(), size.max(), eps.min(), eps.max()]
+    least, least_size, largest, low, high, score = torch.stack([*extremes, (moments[1] / eps).max()]).tolist()
+    if least_size > 0 and not absolute:
         raise ValueError(
             f"cost has mean {least:.6g}; epsilon_mode='relative' needs a positive mean: use epsilon_mode='absolute', or add a "
             "constant to the cost"
         )
-    eps = epsilon * torch.where(mean > 0, mean, 1.0)  # where all costs are 0, any epsilon gives the same plan
-    return (C.double() if epsilon < SMALL_EPSILON else C), eps
+    if not (
+        LEAST[torch.float64] <= low and high < torch.inf and score < torch.inf
+    ):  # a score is at most this sum of all
+        raise ValueError(
+            f"epsilon is {epsilon!r}, {mode}, and the costs are {largest:.3g} on average: cost/epsilon, epsilon or its inverse is "
+            "not representable; take epsilon nearer to the costs, or rescale both"
+        )
+    relative = (epsilon / largest if largest > 0 else 1.0) if absolute else epsilon
+    single = relative >= SMALL_EPSILON and LEAST[torch.float32] <= low and high * LEAST[torch.float32] <= 1
+    return (C if single else C.double()), eps
 
 
 def column_weights(weights: Any, K: int, batch: tuple[int, ...], device: torch.device) -> Tensor:

@@ -1,5 +1,7 @@
 """What the transport loss does to tensors: precision, autocast, memory, what it must leave alone, and bad input."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -130,6 +132,7 @@ def test_nothing_is_kept_where_nothing_is_differentiated():
 BAD = [
     ({"epsilon": 0.0}, "epsilon is 0.0; it must be a positive finite number"),
     ({"epsilon": True}, "epsilon is True"),
+    ({"epsilon": 1e-320}, "epsilon is 1e-320; it must be at least 2.23e-308"),
     ({"epsilon_mode": "percent"}, "epsilon_mode is 'percent'; it must be one of"),
     ({"value": "dull"}, "value is 'dull'; it must be one of"),
     ({"gradient": "none"}, "gradient is 'none'; it must be one of"),
@@ -164,6 +167,29 @@ def test_bad_costs_are_named(cost):
     for C in (cost.numpy(), cost.long(), cost[:0], cost[0]):
         with pytest.raises(ValueError, match="it must be a floating-point tensor"):
             transport_loss(C)
+
+
+@pytest.mark.parametrize(
+    ("scale", "epsilon", "mode"),
+    [(1e-307, 0.01, "relative"), (1e300, 1e-9, "absolute"), (1e10, 1e300, "relative"), (1.0, 1e-307, "absolute")],
+)
+def test_an_epsilon_that_leaves_the_range_of_double_precision_is_named(cost, scale, epsilon, mode):
+    """Not the rows, which then have no finite score."""
+    with pytest.raises(
+        ValueError, match=rf"^epsilon is {re.escape(str(epsilon))}, {mode}, and the costs are .* on average"
+    ):
+        transport_loss(scale * cost, epsilon=epsilon, epsilon_mode=mode)
+
+
+def test_an_epsilon_that_leaves_the_range_of_single_precision_is_worked_on_in_double(cost):
+    """Costs that are subnormal in float32, whose 1/epsilon is not in it; an epsilon for which 0 times a forbidden pair is NaN."""
+    C = (cost * 2.0**-135).float()
+    value, slope = with_slope(C)
+    torch.testing.assert_close(slope, with_slope(C.double() * 2.0**135)[1].float(), rtol=1e-5, atol=1e-7)
+    assert value > 0
+    cost[0, 0] = torch.inf
+    _, slope = with_slope(cost.float(), epsilon=1e60)
+    assert slope.isfinite().all() and slope.sum() == pytest.approx(1)
 
 
 def test_a_relative_epsilon_needs_a_positive_mean(cost):
