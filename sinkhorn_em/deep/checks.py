@@ -84,9 +84,9 @@ def working_precision(C: Tensor, moments: Tensor, epsilon: float, mode: str) -> 
             f"cost has mean {least:.6g}; epsilon_mode='relative' needs a positive mean: use epsilon_mode='absolute', or add a "
             "constant to the cost"
         )
-    if not (
-        LEAST[torch.float64] <= low and high < torch.inf and score < torch.inf
-    ):  # a score is at most this sum of all
+    # no score is larger than this sum of all
+    representable = LEAST[torch.float64] <= low and high < torch.inf and score < torch.inf
+    if not representable:
         raise ValueError(
             f"epsilon is {epsilon!r}, {mode}, and the costs are {largest:.3g} on average: cost/epsilon, epsilon or its inverse is "
             "not representable; take epsilon nearer to the costs, or rescale both"

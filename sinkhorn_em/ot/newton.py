@@ -50,7 +50,7 @@ class Tolerances(NamedTuple):
 
     marginal: float = 1e-9  # sum |c - t|
     relative: float = 1e-6  # max |log(c/t)|: small columns hide in the sum
-    gap: float = np.inf  # F(g) - min F, nats
+    gap: float = np.inf  # F(g) - min F, nats; plain Sinkhorn, which has no model of F, knows nothing of it
     max_passes: int = 200
 
 

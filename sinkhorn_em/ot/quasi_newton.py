@@ -3,7 +3,7 @@
 Where K is large the overlaps W cost n K^2 multiplications a pass, the pass itself n K exponentials. The inverse Hessian is built
 from the last steps s and changes y of the gradient instead (L-BFGS, Nocedal 1980), from the metric D = diag(max(t, c) + psi'')
 scaled to the last pair. It takes more passes than Newton's method, each far cheaper. What it does not solve is left to Newton's
-method.
+method, and so is a tolerance for F - min F, of which it knows nothing.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def solve_quasi_newton(one_pass: Pass, rule: ColumnRule, b: Floats, g: Floats, t
         if s @ y > 0:
             pairs.append((s, y))
         point = trial
-    if point.within(tolerances):
+    if point.within(tolerances) and tolerances.gap == np.inf:
         return solution_at(point, passes, "converged")
     if passes >= tolerances.max_passes:
         return solution_at(point, passes, "max_passes")

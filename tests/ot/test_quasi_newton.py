@@ -60,6 +60,17 @@ def test_what_it_does_not_solve_is_left_to_newton(monkeypatch):
     assert few.status == "max_passes" and few.n_passes == 5
 
 
+def test_a_tolerance_of_the_value_is_left_to_newton():
+    """F - min F is about |residual|^2 over the curvature: at a residual of 0.1 far above 1e-10."""
+    one_pass, b = problem(2.0)
+    exact = solve_newton(one_pass, FixedMass(), b, np.zeros(K), Tolerances(1e-12, 1e-9)).value
+    loose = solve_quasi_newton(one_pass, FixedMass(), b, np.zeros(K), Tolerances(0.1, 10.0))
+    assert loose.value - exact > 1e-5
+    close = solve_quasi_newton(one_pass, FixedMass(), b, np.zeros(K), Tolerances(0.1, 10.0, 1e-10))
+    assert close.status == "converged" and 0 <= close.gap <= 1e-10
+    assert close.value - exact < 2e-10
+
+
 def test_a_solution_is_recognised_in_one_pass():
     one_pass, b = problem(2.0)
     tolerances = Tolerances(1e-9, 1e-6)

@@ -10,9 +10,10 @@ from sinkhorn_em.ot.newton import Tolerances
 torch = pytest.importorskip("torch")
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
-from sinkhorn_em.ot.tensors import evaluate, solve_newton, step  # noqa: E402
+from sinkhorn_em.ot.tensors import evaluate, solve_newton, solve_rows, step  # noqa: E402
 from sinkhorn_em.ot.tensors import solve_plan as solve_tensor  # noqa: E402
 from sinkhorn_em.ot.tensors.columns import tensor_rule  # noqa: E402
+from sinkhorn_em.ot.tensors.problem import check_problem  # noqa: E402
 
 K = 5
 RULES = [
@@ -187,3 +188,21 @@ def test_the_device_is_asked_one_question_a_pass(rule, eigen_columns, monkeypatc
     assert waits.names == []
     assert int(solution.n_passes.max()) == len(passes) > 3
     assert (solution.status == 1).all()
+
+
+@pytest.mark.parametrize("kernel", ["torch", "compiled"])
+@pytest.mark.parametrize("rule", [FixedMass(), RelaxedMass(0.6)], ids=repr)
+def test_a_tolerance_of_the_value_is_kept(rule, kernel):
+    """F - min F is about |residual|^2 over the curvature: at residuals of 0.1 far above 1e-10."""
+    S, b = batch(n=60)
+    rows = check_problem(S, None, b, rule)
+    start = torch.zeros_like(rows.column_mass)
+
+    def solved(*tolerances):
+        return solve_rows(rows, start, Tolerances(*tolerances), kernel=kernel)
+
+    lowest = solved(1e-12, 1e-9).value
+    assert (solved(0.1, 10.0).value - lowest).max() > 1e-5
+    close = solved(0.1, 10.0, 1e-10)
+    assert (close.status == 1).all()
+    assert (close.value - lowest).max() < 2e-10

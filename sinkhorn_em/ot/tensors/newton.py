@@ -17,6 +17,7 @@ from ..newton import (
     EMPTY,
     FIRST_RADIUS,
     GOOD,
+    INSIDE,
     LONGEST,
     POOR,
     ROUNDING,
@@ -64,9 +65,8 @@ def solve_newton(
         off = rule.off_scale(point.g, b, point.mass)
         scaling = torch.zeros_like(rested) if off is None else off & rested  # every other pass at most
         step = Step(point, rule, b, radius)
-        within = (point.error <= tolerances.marginal) & (point.relative <= tolerances.relative)
         stuck = ~scaling & ((stalled >= 3) | ~(step.norm > 0))
-        status = torch.where((status == RUNNING) & within, CONVERGED, status)
+        status = torch.where((status == RUNNING) & _within(point, step, radius, tolerances), CONVERGED, status)
         status = torch.where((status == RUNNING) & stuck, PRECISION, status)
         running = status == RUNNING
         far = running & (SMOOTHING * torch.minimum(step.norm, radius) > 1)
@@ -88,6 +88,14 @@ def solve_newton(
         point = trial.or_else(point, running & accepted)
         rested = ~scaling
     return _solution(point, n_passes, status)
+
+
+def _within(point: Point, step: Step, radius: Tensor, tolerances: Tolerances) -> Tensor:
+    """Problems (B,) that are where they should be; what is left of F is known from a full Newton step."""
+    small = (point.error <= tolerances.marginal) & (point.relative <= tolerances.relative)
+    if tolerances.gap == torch.inf:
+        return small
+    return small & (step.norm < INSIDE * radius) & (step.predicted <= tolerances.gap)
 
 
 def _judge(

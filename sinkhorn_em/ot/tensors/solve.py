@@ -95,7 +95,8 @@ def solve_rows(
 def _solve_compiled(rows: Rows, g: Tensor, tolerances: Tolerances) -> Solution:
     """The same by the compiled kernels: problem by problem, or side by side where they know the rule."""
     S, a, b, start = (x.numpy() for x in (rows.scores, rows.row_mass, rows.column_mass, g))
-    if isinstance(rows.rule, FixedMass) and (len(S) > 1 or S.size <= SMALL):
+    plain = tolerances[1:3] == (RELATIVE_TOLERANCE * tolerances.marginal, np.inf)  # those of `solve_plans`
+    if plain and isinstance(rows.rule, FixedMass) and (len(S) > 1 or S.size <= SMALL):
         plans = solve_plans(S, a, b, potentials=start, tol=tolerances.marginal, max_passes=tolerances.max_passes)
         status = np.where(
             plans.converged, CONVERGED, np.where(plans.n_passes < tolerances.max_passes, PRECISION, MAX_PASSES)
