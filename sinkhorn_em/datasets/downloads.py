@@ -49,22 +49,23 @@ def obtain(remote: Remote, places: tuple[Path, ...], download: bool) -> Path:
     return places[0] / remote.name
 
 
-def sha256_of(files: Iterable[Path], expected: dict[str, str]) -> dict[str, str]:
-    """Sums by name of file; ValueError where another one was expected."""
+def sha256_of(files: Iterable[Path], expected: dict[str, str], of: str) -> dict[str, str]:
+    """Sums by name of file of the data set ``of``; ValueError where another one was expected."""
     sums = {}
     for file in files:
         with file.open("rb") as stream:
             sums[file.name] = hashlib.file_digest(stream, "sha256").hexdigest()
-        check_sum(file, sums[file.name], expected.get(file.name))
+        check_sum(file, sums[file.name], expected.get(file.name), of)
     return sums
 
 
-def check_sum(file: Path, found: str, expected: str | None) -> None:
-    """ValueError if another sum was expected."""
+def check_sum(file: Path, found: str, expected: str | None, of: str) -> None:
+    """ValueError if another sum was expected of a file of the data set ``of``; the file may be a good one of another set."""
     if expected is not None and found != expected:
         raise ValueError(
-            f"{file} has the sha256 {found}, expected {expected}; "
-            "it is another version or damaged: delete it and get it again, or give its sum in sha256."
+            f"{file} has the sha256 {found}, expected {expected}, that of {of}: it may be of another data set or version, or "
+            f"damaged. Name the folder that has the files of {of}, or move this one away and get it again; to read it as it is, "
+            "give its sum in sha256."
         )
 
 

@@ -28,7 +28,7 @@ def read_idx(path: Path, n_dimensions: int) -> tuple[Any, str]:
     if content[:4] != magic or len(content) < start:
         raise ValueError(
             f"{path} begins with the bytes {content[:4].hex(' ')}, expected {magic.hex(' ')} and {n_dimensions} lengths: "
-            f"it is no IDX file of bytes with {n_dimensions} dimensions; delete it and get it again."
+            f"it is no IDX file of bytes with {n_dimensions} dimensions, or damaged; move it away and get it again."
         )
     shape = tuple(np.frombuffer(content[4:start], dtype=">u4").tolist())
     if len(content) - start != math.prod(shape):

@@ -176,19 +176,22 @@ def assemble(
 def _check(known: ImageSet, part: str, images: Any, target: Any) -> None:
     """ValueError if a part has another number or shape of images, or labels of no class."""
     expected = (known.sizes[part], *known.shape)
+    remedy = (
+        f"their file may be of another data set, or damaged; name the folder that has those of {known.name}, or move it away and "
+        "get it again."
+    )
     if images.shape != expected:
         raise ValueError(
-            f"the {part} images of {known.name} have the shape {images.shape}, expected {expected}: "
-            "their file is another one or damaged; delete it and get it again."
+            f"the {part} images of {known.name} have the shape {images.shape}, expected {expected}: {remedy}"
         )
     if target.shape != expected[:1]:
         raise ValueError(
             f"the {part} labels of {known.name} have the shape {target.shape}, expected {expected[:1]}, one label an image: "
-            "their file is another one or damaged; delete it and get it again."
+            f"{remedy}"
         )
     wrong = np.flatnonzero(~np.isin(target, np.arange(len(known.target_names))))
     if wrong.size:
         raise ValueError(
             f"the {part} labels of {known.name} must be whole numbers from 0 to {len(known.target_names) - 1}, "
-            f"but label {wrong[0]} is {target[wrong[0]]}; delete their file and get it again."
+            f"but label {wrong[0]} is {target[wrong[0]]}: {remedy}"
         )

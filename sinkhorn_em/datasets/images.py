@@ -144,11 +144,11 @@ def fetch_cifar10(
     (remote,) = CIFAR10.remotes
     archive, jpegs = present(remote.name, places), present(JPEGS, places)
     if archive is None and jpegs is not None:
-        sums = sha256_of([jpegs], sha256 or {})
+        sums = sha256_of([jpegs], sha256 or {}, CIFAR10.name)
         known = CIFAR10._replace(name="CIFAR-10 (JPEG)")
         return assemble(known, parts, read_jpegs(jpegs, parts), sums, return_X_y)
     archive = archive or obtain(remote, places, download)
-    sums = sha256_of([archive], CIFAR10.sums | (sha256 or {}))
+    sums = sha256_of([archive], CIFAR10.sums | (sha256 or {}), CIFAR10.name)
     return assemble(CIFAR10, parts, read_binary(archive, parts), sums, return_X_y)
 
 
@@ -191,10 +191,11 @@ def fetch_usps(
     places = _places(USPS, data_home)
     table = present(HDF5, places)
     if table is not None:
-        return assemble(USPS, parts, read_hdf5(table, parts), sha256_of([table], sha256 or {}), return_X_y)
+        sums = sha256_of([table], sha256 or {}, USPS.name)
+        return assemble(USPS, parts, read_hdf5(table, parts), sums, return_X_y)
     remotes = dict(zip(USPS.sizes, USPS.remotes, strict=True))
     texts = [obtain(remotes[part], places, download) for part in parts]
-    sums = sha256_of(texts, USPS.sums | (sha256 or {}))
+    sums = sha256_of(texts, USPS.sums | (sha256 or {}), USPS.name)
     return assemble(USPS, parts, [read_libsvm(text) for text in texts], sums, return_X_y)
 
 
@@ -272,7 +273,7 @@ def _fetch_idx(
             path = obtain(remote, places, download)
             array, found = read_idx(path, n_dimensions)
             name = path.name.removesuffix(".gz")
-            check_sum(path, found, expected.get(name))
+            check_sum(path, found, expected.get(name), known.name)
             arrays.append(array)
             sums[name] = found
         loaded.append((arrays[0], arrays[1]))

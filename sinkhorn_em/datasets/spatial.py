@@ -115,7 +115,7 @@ def _local(path: Path, section: str, layer_key: str | None, expected: dict[str, 
         raise FileNotFoundError(f"path={str(path)!r} does not exist; leave path out to use the public files.")
     if file.suffix not in (".npz", ".h5ad"):
         raise ValueError(f"path={str(path)!r} must be a folder, or a file that ends in .npz or .h5ad.")
-    sums = sha256_of([file], expected)
+    sums = sha256_of([file], expected, f"section {section}")
     spots = _read_npz(file) if file.suffix == ".npz" else read_h5ad(file, layer_key)
     return Source(spots, file.name, sums)
 

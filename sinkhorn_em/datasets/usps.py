@@ -41,5 +41,7 @@ def _images(data: Any, path: Path, low: int) -> Any:
     if data.ndim != 2 or data.shape[1] != PIXELS:
         raise ValueError(f"{path} has data of shape {data.shape}, expected (n, {PIXELS}).")
     if not np.all((data >= low) & (data <= 1)):  # NaN is neither
-        raise ValueError(f"{path} has values outside [{low}, 1], or NaN; delete it and get it again.")
+        raise ValueError(
+            f"{path} has values outside [{low}, 1], or NaN: it may be in another scale, or damaged; move it away and get it again."
+        )
     return ((data - low) / (1 - low)).astype(np.float32).reshape(-1, SIDE, SIDE)

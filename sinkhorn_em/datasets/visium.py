@@ -42,7 +42,7 @@ def public_section(
     """A section, the words for where it is from, and the sums of its files."""
     folder = data_folder(data_home)
     files = [obtain(_remote(name, url, expected), (folder,), download) for name, url in _addresses(section).items()]
-    sums = sha256_of(files, expected)
+    sums = sha256_of(files, expected, f"section {section}")
     counts, positions, layers = files
     spots = _assemble(section, *_read_counts(counts), positions, layers)
     if len(spots.barcodes) != SPOTS[section]:

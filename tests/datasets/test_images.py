@@ -129,13 +129,14 @@ def test_sums_are_of_the_decompressed_files_and_are_checked(tiny, tmp_path):
         fetch_mnist(data_home=tmp_path, sha256=sums)
 
 
-@pytest.mark.parametrize("fetch", [fetch_mnist, fetch_fashion_mnist])
-def test_another_set_of_the_same_format_is_seen_by_its_known_sum(tmp_path, fetch):
+@pytest.mark.parametrize(("name", "fetch"), [("MNIST", fetch_mnist), ("Fashion-MNIST", fetch_fashion_mnist)])
+def test_a_good_file_of_another_set_is_seen_by_its_sum_and_is_not_to_be_deleted(tmp_path, name, fetch):
+    """Sets of MNIST's kind have files of the same name."""
     write_idx(tmp_path)
-    with pytest.raises(
-        ValueError, match=r"it is another version or damaged: delete it and get it again, or give its sum"
-    ):
+    with pytest.raises(ValueError, match=rf"expected \w+, that of {name}: it may be of another data set") as error:
         fetch(data_home=tmp_path, download=False)
+    assert "move this one away" in str(error.value) and "give its sum in sha256" in str(error.value)
+    assert "delete" not in str(error.value)
 
 
 @pytest.mark.parametrize(
