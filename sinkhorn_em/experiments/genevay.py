@@ -97,7 +97,7 @@ class Genevay(Experiment):
             elif family == "readings":
                 rows = over_readings(bench)
             elif family == "pretrained":
-                rows = from_pretrained(bench)
+                rows = from_pretrained(bench, ours="rows" not in task)
             else:
                 rows = from_scratch(bench, reading, family)
         return tidy(rows, int(task["first"]))

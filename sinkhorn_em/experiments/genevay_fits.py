@@ -142,14 +142,17 @@ def mixture(bench: Bench, trained: Any, tau: float = 1.0) -> np.ndarray:
     return np.stack(labels)
 
 
-def from_pretrained(bench: Bench) -> pd.DataFrame:
-    """Autoencoders, k-means and mixtures of their codes; then each method, all from the same networks."""
+def from_pretrained(bench: Bench, ours: bool = True) -> pd.DataFrame:
+    """Autoencoders and k-means of their codes; then each method, all from the same networks; mixtures of the codes, if ours too."""
     networks = bench.pretrained()
-    by_mixture = mixture(bench, networks)
-    parts = [bench.first(networks.labels).assign(method=AE), bench.first(by_mixture).assign(method=AE_MIXTURE)]
-    parts.append(bench.first(mixture(bench, networks, tau=0.0)).assign(method=AE_EM))
+    parts = [bench.first(networks.labels).assign(method=AE)]
     for method in (SOFT_P, OT_P):
         parts.append(bench.rows(method, bench.train("paper", networks.state, loss=LOSSES[method]), networks.labels))
+    if not ours:
+        return pd.concat(parts, ignore_index=True)
+    by_mixture = mixture(bench, networks)
+    parts.append(bench.first(by_mixture).assign(method=AE_MIXTURE))
+    parts.append(bench.first(mixture(bench, networks, tau=0.0)).assign(method=AE_EM))
     few = {"epochs": max(1, bench.design.epochs // 2)}
     parts += _ours(bench, (OURS, OURS_MIXTURE), by_mixture, bench.train("mixture", networks.state, **few))
     return pd.concat(parts, ignore_index=True)
