@@ -68,7 +68,7 @@ def coclustering_ari(row_true: Any, column_true: Any, row_labels: Any, column_la
     Raises
     ------
     ValueError
-        If lengths differ, there are no rows or columns, or a label is NaN.
+        If lengths differ, there are no rows or columns, a label is NaN or None, or strings are mixed with numbers.
 
     References
     ----------
@@ -116,7 +116,8 @@ def coclustering_nmi(
     Raises
     ------
     ValueError
-        If lengths differ, there are no rows or columns, a label is NaN, or the average is not one of the four.
+        If lengths differ, there are no rows or columns, a label is NaN or None, strings are mixed with numbers, or the average is
+        not one of the four.
 
     References
     ----------

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from numbers import Number
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
+from .._parameters import as_array
 from .._typing import Integers
 
 
@@ -59,13 +62,49 @@ def label_codes(labels: Any, name: str) -> Integers:
 
 def distinct(labels: Any, name: str) -> tuple[Any, Integers]:
     """The sorted values of a vector of labels, and the number of each label among them."""
-    array = np.asarray(labels)
+    array = _vector(labels, name)
+    missing = np.array([_is_missing(value) for value in array]) if array.dtype == object else array != array
+    if missing.any():  # NaN, and NaT, differ from themselves
+        what = "None or NaN" if array.dtype == object else "NaN"
+        raise ValueError(f"{name} has {what} in {missing.sum()} rows; drop them, or give them a label.")
+    if array.dtype == object:
+        _check_sorts(array, name)
+    return np.unique(array, return_inverse=True)
+
+
+def _vector(labels: Any, name: str) -> Any:
+    """A vector of labels as they were given: NumPy by itself would write numbers and None beside strings as strings."""
+    given = as_array(labels)
+    try:
+        array = np.asarray(given)
+    except ValueError as error:
+        raise ValueError(f"{name} is not a vector of labels: {error}") from None
     if array.ndim != 1 or array.size == 0:
         raise ValueError(f"{name} has the shape {array.shape}; it must be a vector of at least one label.")
-    if np.any(array != array):  # only NaN differs from itself
-        raise ValueError(f"{name} has NaN in {np.sum(array != array)} rows; drop them, or give them a label.")
+    written = array.dtype.kind in "US" and not hasattr(given, "dtype") and not all(isinstance(v, str) for v in given)
+    return np.array(given, dtype=object) if written else array
+
+
+def _is_missing(value: Any) -> bool:
+    """None, NaN, NaT, or pandas' NA."""
     try:
-        return np.unique(array, return_inverse=True)
-    except TypeError:  # there is no order
+        return value is None or bool(value != value)
+    except TypeError:  # nothing is known of NA, not even this
+        return True
+
+
+def _check_sorts(array: Any, name: str) -> None:
+    """ValueError unless labels are all strings, or all numbers, or all of some other type that has an order."""
+    sorts = {_sort(value) for value in array}
+    if len(sorts) > 1:
         kinds = sorted({type(value).__name__ for value in array})
-        raise ValueError(f"{name} mixes labels of the types {', '.join(kinds)}; let all be of one type.") from None
+        raise ValueError(f"{name} mixes labels of the types {', '.join(kinds)}; let all be of one type.")
+    if isinstance(array[0], Collection) and not isinstance(array[0], str | bytes):
+        raise ValueError(f"{name} has labels of the type {sorts.pop()}; they must be numbers, strings or booleans.")
+
+
+def _sort(value: Any) -> str:
+    """What may be compared with what."""
+    if isinstance(value, Number | np.bool_):
+        return "number"
+    return "str" if isinstance(value, str) else type(value).__name__

@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -175,9 +176,45 @@ def test_scores_are_those_of_the_functions_and_of_scikit_learn():
         ([0, 1], [np.nan, np.nan], "labels has NaN in 2 rows"),
         ([], [], "at least one label"),
         ([0, 1], [[0, 1]], "labels has the shape .1, 2."),
-        (["a", None], [0, 1], "y_true mixes labels of the types NoneType, str"),
+        (["a", None], [0, 1], "y_true has None or NaN in 1 rows"),
+        ([None], [0], "y_true has None or NaN in 1 rows"),
+        ([1, None], [0, 1], "y_true has None or NaN in 1 rows"),
+        (["a", np.nan], [0, 1], "y_true has None or NaN in 1 rows"),  # NumPy alone makes it the string "nan"
+        (np.array(["a", None, np.nan], object), [0, 1, 2], "y_true has None or NaN in 2 rows"),
+        (pd.Series(["a", pd.NA], dtype="string"), [0, 1], "y_true has None or NaN in 1 rows"),
+        ([0, 1, 2], [1, "a", 2], "labels mixes labels of the types int, str; let all be of one type"),
+        ([0, 1], (True, "a"), "labels mixes labels of the types bool, str"),
+        (np.array([1, "a"], object), [0, 1], "y_true mixes labels of the types int, str"),
+        (["a", b"b"], [0, 1], "y_true mixes labels of the types bytes, str"),
+        ([{1}, {2}], [0, 1], "y_true has labels of the type set; they must be numbers, strings or booleans"),
+        ([[1, 2], [3]], [0, 1], "y_true is not a vector of labels"),
+        ("ab", [0, 1], "y_true has the shape"),
     ],
 )
 def test_labels_that_cannot_be_compared_are_refused(measure, y, labels, message):
     with pytest.raises(ValueError, match=message):
         measure(y, labels)
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        [True, 2, 2.5],
+        np.array([True, np.int64(2), 2.5], object),
+        ["a", np.str_("b"), "c"],
+        np.array(["a", "b", "c"], object),
+        pd.Series(["a", "b", "c"], dtype="string"),
+        pd.Categorical(["a", "b", "c"]),
+        [b"a", b"b", b"c"],
+        np.array(["2020-01-01", "2020-01-02", "2020-01-03"], "datetime64[D]"),
+    ],
+    ids=str,
+)
+def test_labels_that_have_an_order_are_taken(y):
+    assert clustering_accuracy(y, [7, 8, 9]) == 1
+
+
+def test_labels_may_be_tensors():
+    torch = pytest.importorskip("torch")
+    y = torch.tensor([0.0, 1.0, 1.0], dtype=torch.bfloat16, requires_grad=True)
+    assert clustering_accuracy(y, torch.tensor([3, 5, 5])) == 1
