@@ -29,6 +29,10 @@ class Trained(NamedTuple):
     labels: np.ndarray  # (S, n) the nearest centre of every row
     history: pd.DataFrame  # a row for each epoch and member; accuracy every few epochs, if classes are known
 
+    def codes(self, X: Tensor) -> np.ndarray:
+        """Codes (S, n, d) of rows X (n, *shape), float32, as the networks give them (not of length 1)."""
+        return self.state.members.codes(InMemory(X).pieces(), self.state.centres.device).numpy()
+
 
 def train_seeds(
     X: Tensor,

@@ -132,11 +132,8 @@ def pixels(bench: Bench) -> pd.DataFrame:
 
 def mixture(bench: Bench, trained: Any, tau: float = 1.0) -> np.ndarray:
     """Labels (S, n) of the networks' codes by a Gaussian mixture of equal sizes; Sinkhorn-EM, or EM at tau = 0."""
-    torch = import_module("torch")
-    rows = torch.as_tensor(bench.images.X).split(4096)
-    codes = trained.state.members.codes(rows, torch.device(bench.device)).double().numpy()
-    labels = []
-    for seed, Z in zip(bench.seeds, codes, strict=True):
+    labels, X = [], import_module("torch").as_tensor(bench.images.X)
+    for seed, Z in zip(bench.seeds, trained.codes(X).astype(float), strict=True):
         fit = GaussianMixture(CLASSES, weights="uniform", tau=tau, n_init=MIXTURE_STARTS, random_state=seed)
         labels.append(fit.fit(Z[:: -(-len(Z) // MIXTURE_ROWS)]).predict(Z))
     return np.stack(labels)
