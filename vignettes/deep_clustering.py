@@ -101,5 +101,5 @@ for how, line in (("mixture", ":"), ("k-means", "--")):
 ax.set(xlabel="epoch", ylabel="share of the images in the right cluster", ylim=(0, 1), xlim=(0, EPOCHS))
 ax.legend(frameon=False, loc="lower right")
 ax.spines[["top", "right"]].set_visible(False)
-ax.set_title("With the shares held, a random network will do; a trained one, read by a mixture, does better")
+ax.set_title("Hold the shares, or read the codes of a trained network by a mixture")
 figure.savefig("deep_clustering.png", dpi=150)
