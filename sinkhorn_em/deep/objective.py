@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 
 from ..ot.checks import check_rule
-from ..ot.tensors import Reduction
+from ..ot.tensors import Reduction, kernel
 from ..ot.tensors.columns import tensor_rule
 from ..ot.tensors.precision import product
 from . import gradients
 from .distributed import row_share
-from .gradients import Problem
+from .gradients import Envelope, Problem
 from .loss import transport_loss
 from .options import Options
 from .state import State
@@ -83,16 +83,14 @@ def clustering_loss(z: Tensor, state: State, options: Options, epoch: int, reduc
         with torch.no_grad():
             everything = cost(torch.cat([z.detach(), state.bank], 1), state, options)
             found = transport_loss(everything, state.weights, potentials=_warm(state), **law, **epsilon)
-        return _at_potentials(C, found.potentials, found.epsilon, state, law)._replace(
-            marginal_error=found.marginal_error, n_passes=found.n_passes
-        )
+        terms, _ = _at_potentials(C, found.potentials, found.epsilon, state, law, options.dual_step)
+        return terms._replace(marginal_error=found.marginal_error, n_passes=found.n_passes)
     with torch.no_grad():
-        mean = C.detach().double().mean((1, 2))
-        eps = (
-            mean * epsilon["epsilon"] if options.epsilon_mode == "relative" else torch.full_like(mean, options.epsilon)
-        )
-    terms = _at_potentials(C, _warm(state), eps, state, law)
-    return terms._replace(potentials=_ascent(C, eps, state, law, options.dual_step))
+        mean = C.mean((1, 2), dtype=torch.float64)
+        relative = options.epsilon_mode == "relative"
+        eps = epsilon["epsilon"] * (torch.where(mean > 0, mean, 1.0) if relative else torch.ones_like(mean))
+    terms, ascended = _at_potentials(C, _warm(state), eps, state, law, options.dual_step)
+    return terms._replace(potentials=ascended)
 
 
 def _terms(result: Any) -> Terms:
@@ -112,27 +110,38 @@ def _problem(C: Tensor, eps: Tensor, state: State, law: dict[str, Any]) -> tuple
     return Problem(uniform, eps, rule, K), rule.extend(state.weights)
 
 
-def _at_potentials(C: Tensor, g: Tensor, eps: Tensor, state: State, law: dict[str, Any]) -> Terms:
-    """The semi-dual value of a batch at potentials that are shared with other batches: its derivative is the plan."""
+def _at_potentials(
+    C: Tensor, g: Tensor, eps: Tensor, state: State, law: dict[str, Any], step: float
+) -> tuple[Terms, Tensor]:
+    """The semi-dual value of a batch at potentials shared with others, whose derivative is the plan, and an ascent from them.
+
+    One pass over the costs: stochastic dual ascent raises the potentials where the batch gave a column less than its share.
+    """
     problem, b = _problem(C, eps, state, law)
-    g = torch.where(torch.isfinite(g), g, 0.0)
-    value = gradients.dual_value(C, b, g, problem).to(C.dtype)
     with torch.no_grad():
-        P, c = gradients.plan(C, b, g, problem)
-        entropy = torch.special.entr(P / problem.row_mass[:, :, None]).sum(2).mean(1)
-        error = (problem.rule.target(g, b, c) - c).abs().sum(1)
-    return Terms(value, error, torch.ones_like(error), entropy, eps, g)
+        g = torch.where(torch.isfinite(g), g, 0.0)
+        scores, offset = gradients.scores(C, problem), gradients.log_mass(b) + g
+        R = kernel.responsibilities(scores, offset)
+        c = torch.sum(R * problem.row_mass[:, :, None].to(R.dtype), 1, dtype=torch.float64)
+        value = -eps * (_log_normalisers(R, scores, offset).mean(1) + problem.rule.penalty(g, b))
+        slope = gradients.slope_in_b(b, g, c, problem)
+        entropy = torch.special.entr(R).sum(2, dtype=torch.float64).mean(1)
+        away = problem.rule.target(g, b, c) - c
+        move = torch.where(b > 0, away / torch.where(b > 0, b, 1.0), 0.0)
+        ascended = problem.rule.pin(g + (step * move).clamp(-LARGEST_ASCENT, LARGEST_ASCENT))
+        if problem.rule.invariant:
+            ascended = ascended - (b * ascended).sum(1, keepdim=True)
+    value = Envelope.apply(C, b, R, slope, value.to(C.dtype), problem.row_mass)
+    error = away.abs().sum(1)
+    return Terms(value, error, torch.ones_like(error), entropy, eps, g), ascended
 
 
-@torch.no_grad()
-def _ascent(C: Tensor, eps: Tensor, state: State, law: dict[str, Any], step: float) -> Tensor:
-    """One step of stochastic dual ascent: potentials rise where the batch gave a column less than its share."""
-    problem, b = _problem(C, eps, state, law)
-    g = _warm(state)
-    _, c = gradients.plan(C, b, g, problem)
-    move = torch.where(b > 0, (problem.rule.target(g, b, c) - c) / torch.where(b > 0, b, 1.0), 0.0)
-    g = problem.rule.pin(g + (step * move).clamp(-LARGEST_ASCENT, LARGEST_ASCENT))
-    return g - (b * g).sum(1, keepdim=True) if problem.rule.invariant else g
+def _log_normalisers(R: Tensor, scores: Tensor, offset: Tensor) -> Tensor:
+    """lse_k(S_ik + offset_k) (S, m), float64, from the largest responsibility of a row: log R = S + offset - lse."""
+    largest, k = R.max(2, keepdim=True)
+    scored = torch.where(k < scores.shape[2], scores.gather(2, k.clamp(max=scores.shape[2] - 1)), 0.0)
+    there = offset[:, None].expand(-1, R.shape[1], -1).gather(2, k)
+    return (scored.double() + there - largest.double().log())[:, :, 0]
 
 
 def consistency_loss(z: Tensor, view: Tensor, terms: Terms, state: State, options: Options) -> Tensor:

@@ -46,7 +46,7 @@ def fused_pass(scores, row_mass, offset, start, stop, tile, temperature, value, 
     """
     K = offset.shape[0]
     R = np.empty((K, tile))
-    V = np.empty((K, tile), np.float32)
+    V = np.empty((K if temperature > 0.0 else 0, tile), np.float32)
     top, total, lse = np.empty(tile), np.empty(tile), np.empty(tile)
     mass[:] = 0.0
     gram[:] = 0.0
@@ -121,8 +121,9 @@ def evaluate(scores: Floats, row_mass: Floats, offset: Floats, temperature: floa
     ``temperature`` >= 1 is that of the Gram matrix; 0 leaves it out.
     """
     n, K = scores.shape[0], len(offset)
-    blocks, tile = n_blocks(n, K, K * K + K + 1), tile_rows(K)
-    value, mass, W = np.empty((blocks, 1)), np.empty((blocks, K)), np.empty((blocks, K, K))
+    m = K if temperature else 0  # columns of the Gram matrix
+    blocks, tile = n_blocks(n, K, m * m + K + 1), tile_rows(K)
+    value, mass, W = np.empty((blocks, 1)), np.empty((blocks, K)), np.empty((blocks, m, m))
 
     def task(block: int, start: int, stop: int) -> None:
         fused_pass(
