@@ -13,6 +13,7 @@ from ..ot.checks import check_masses, check_rule
 from ..ot.newton import Tolerances
 from ..ot.solve import RELATIVE_TOLERANCE
 from ..ot.tensors import Reduction, evaluate, kernel, solve_rows
+from ..ot.tensors.columns import tensor_rule
 from ..ot.tensors.newton import CONVERGED, MAX_PASSES, Solution
 from ..ot.tensors.problem import TOLERANCES, Rows, check_potentials, check_problem, host
 from . import gradients
@@ -186,6 +187,12 @@ def _rows(
     *batch, _, K = C.shape
     S = C.detach() * (-1 / eps).to(C.dtype).reshape(*batch, 1, 1)
     masses = w.detach().reshape(*batch, K)
+    if reduction is None and row_mass is None and bool((masses.min() > 0) & (S.min() > -torch.inf)):
+        flat = S.reshape(
+            -1, *S.shape[-2:]
+        )  # nothing is left to be checked: masses are positive, and no pair is forbidden
+        uniform = torch.full(flat.shape[:2], 1 / flat.shape[1], dtype=torch.float64, device=S.device)
+        return Rows(flat, uniform, tensor_rule(rule, K, S.device).extend(masses.reshape(-1, K)), rule), 1.0
     if reduction is None:
         a = check_masses(host(row_mass), C.shape[-2], "row_mass", None, tuple(batch))
         return check_problem(S, a, masses, rule), 1.0

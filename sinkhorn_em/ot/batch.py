@@ -106,9 +106,15 @@ def solve_plans(
     if not (isinstance(max_passes, Integral) and max_passes >= 1):
         raise ValueError(f"max_passes is {max_passes!r}; it must be an integer of at least 1")
     g = _check_potentials(potentials, b)
-    tolerances = Tolerances(float(tol), RELATIVE_TOLERANCE * float(tol), np.inf, int(max_passes))
+    return solve_checked(S, a, b, g, bool(tau == 1), float(tol), int(max_passes))
+
+
+def solve_checked(S: Floats, a: Floats, b: Floats, g: Floats, held: bool, tol: float, max_passes: int) -> Plans:
+    """`solve_plans` for contiguous S (B, n, K), a (1 or B, n), b (B, K) and finite g (B, K), which is overwritten."""
+    B, n, K = S.shape
+    tolerances = Tolerances(tol, RELATIVE_TOLERANCE * tol, np.inf, max_passes)
     numbers, mass, blocks = np.empty((B, 5)), np.empty((B, K)), n_blocks(B, n * K * TURNS, 1)
-    held, tile = bool(tau == 1), min(tile_rows(K), n)
+    tile = min(tile_rows(K), n)
     run_blocks(
         lambda block, start, stop: _solve_block(S, a, b, held, tolerances, tile, start, stop, g, mass, numbers),
         B,

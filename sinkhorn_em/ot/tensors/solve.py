@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ..._compiled import SMALL
 from ..._parameters import check_choice
-from ..batch import solve_plans
+from ..batch import solve_checked
 from ..checks import check_rule, check_settings
 from ..columns import ColumnRule, FixedMass
 from ..kernel import evaluate as compiled_pass
@@ -95,9 +95,10 @@ def solve_rows(
 def _solve_compiled(rows: Rows, g: Tensor, tolerances: Tolerances) -> Solution:
     """The same by the compiled kernels: problem by problem, or side by side where they know the rule."""
     S, a, b, start = (x.numpy() for x in (rows.scores, rows.row_mass, rows.column_mass, g))
-    plain = tolerances[1:3] == (RELATIVE_TOLERANCE * tolerances.marginal, np.inf)  # those of `solve_plans`
+    plain = tolerances[1:3] == (RELATIVE_TOLERANCE * tolerances.marginal, np.inf)  # those of `solve_checked`
     if plain and isinstance(rows.rule, FixedMass) and (len(S) > 1 or S.size <= SMALL):
-        plans = solve_plans(S, a, b, potentials=start, tol=tolerances.marginal, max_passes=tolerances.max_passes)
+        S, a, b = np.ascontiguousarray(S), np.ascontiguousarray(a), np.ascontiguousarray(b)
+        plans = solve_checked(S, a, b, start.copy(), True, tolerances.marginal, tolerances.max_passes)
         status = np.where(
             plans.converged, CONVERGED, np.where(plans.n_passes < tolerances.max_passes, PRECISION, MAX_PASSES)
         )
