@@ -11,6 +11,7 @@ import argparse
 import time
 import warnings
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -140,18 +141,52 @@ def iterations_for(C, residual, most):
     return None
 
 
+def high_water():
+    """The most memory that this process has had, MB (Linux)."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1e3
+
+
+def peak(options, m, K, queue):
+    """By how much the memory of a new process grows, at its largest, in forward and backward, MB."""
+    torch.set_num_threads(1)
+    C = next(batches(m, K, torch.float64))
+    transport_loss(C[:50], epsilon=EPSILON).value.backward()  # what the first call loads
+    before = high_water()
+    transport_loss(C, epsilon=EPSILON, **options).value.backward()
+    queue.put(high_water() - before)
+
+
+def peaks(m, K, kinds):
+    """Of each kind, in a process of its own."""
+    context, found = torch.multiprocessing.get_context("spawn"), []
+    for options in kinds.values():
+        queue = context.SimpleQueue()
+        process = context.Process(target=peak, args=(options, m, K, queue))
+        process.start()
+        found.append(queue.get())
+        process.join()
+    return found
+
+
 def bench_unrolled():
     """Envelope against unrolled scaling iterations at the same residual, float64."""
     table(
         f"Envelope against unrolling, epsilon {EPSILON} of the mean cost, float64, residual as asked for",
         "m x K", "residual", "iterations", "envelope, ms", "unrolled, ms", "unrolled / envelope", "envelope keeps, MB",
-        "unrolled keeps, MB", "ratio",
+        "unrolled keeps, MB", "ratio", "peak, envelope, MB", "peak, unrolled, MB",
     )  # fmt: skip
-    for (m, K), residual in ((SHAPES[0], 1e-4), (SHAPES[0], 1e-8), ((1024, 100), 1e-4)):
+    for (m, K), residual in (
+        (SHAPES[0], 1e-4),
+        (SHAPES[0], 1e-8),
+        ((1024, 100), 1e-4),
+        (SHAPES[1], 1e-3),
+        (SHAPES[1], 1e-4),
+    ):
         C = next(batches(m, K, torch.float64))
         T = iterations_for(C, residual, 2048)
         if T is None:
-            row(f"{m} x {K}", residual, "> 2048", *["-"] * 6)
+            row(f"{m} x {K}", residual, "> 2048", *["-"] * 8)
             continue
         kinds = {"envelope": {"tol": residual}, "unrolled": {"gradient": "unrolled", "iterations": T}}
 
@@ -163,6 +198,7 @@ def bench_unrolled():
         row(
             f"{m} x {K}", residual, T, *(spread(seconds[kind] * 1e3, 1) for kind in kinds),
             spread(seconds["unrolled"] / seconds["envelope"], 1), *(f"{x:.2f}" for x in kept), f"{kept[1] / kept[0]:.0f}",
+            *(f"{x:.0f}" for x in peaks(m, K, kinds)),
         )  # fmt: skip
 
 
