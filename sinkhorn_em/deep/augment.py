@@ -9,6 +9,8 @@ from numbers import Real
 import torch
 from torch import Tensor
 
+from .networks import check_channels_first
+
 
 @dataclass(frozen=True)
 class RandomAffine:
@@ -51,6 +53,7 @@ class RandomAffine:
             raise ValueError(
                 f"images have shape {shape}; they must be (h, w) or (channels, h, w): give RandomAffine(shape=)"
             )
+        check_channels_first("RandomAffine", shape)
         images = x.reshape(len(x), *((1, *shape) if len(shape) == 2 else shape))
         grid = torch.nn.functional.affine_grid(self._matrices(images), list(images.shape), align_corners=False)
         views = torch.nn.functional.grid_sample(images, grid.to(images.dtype), align_corners=False)

@@ -26,6 +26,8 @@ OBJECTS = ("encoder", "decoder", "rule", "augment")
 def write(path: Path, state: State, facts: dict[str, Any]) -> None:
     """Replace the file by the state and ``facts`` (plain values) in one step: a kill leaves the old or the new one."""
     save_file, _ = _safetensors()
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"path is {str(path)!r}; its folder does not exist: make it first")
     tensors = state.tensors()
     header = {"format": FORMAT, "sum": _sum_of(tensors), "numbers": state.numbers(), "facts": facts}
     temporary = path.with_name(f".{path.name}.partial")
@@ -52,6 +54,17 @@ def read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any], dict[str, Any]]
     if header["sum"] != _sum_of(tensors):
         raise ValueError(f"{path} is damaged: its numbers do not have the checksum they were written with; use a copy")
     return tensors, header["numbers"], header["facts"]
+
+
+def differences(facts: dict[str, Any], kept: dict[str, Any]) -> list[str]:
+    """Names of the facts that are not those of a file; of parameters, which of them."""
+    names = []
+    for name in sorted(facts):
+        own, other = facts[name], kept.get(name)
+        if own != other:
+            which = [key for key in own if own[key] != (other or {}).get(key)] if isinstance(own, dict) else []
+            names.append(f"{name} ({', '.join(which)})" if which else name)
+    return names
 
 
 def fingerprint(source: Source) -> str:

@@ -23,7 +23,8 @@ class DeepTransportClustering(FittingMixin, PredictionMixin):
         K.
     encoder : "mlp", "conv", "identity", "linear", "cosine" or nn.Module
         784-500-250-d as in the source; three convolutions (images (h, w) or (channels, h, w)); the data are the codes
-        (precomputed embeddings); one linear layer; the same with codes of length 1. A module maps (m, *shape) to (m, d).
+        (precomputed embeddings); one linear layer, from the principal components on; the same with codes of length 1 (with
+        "identity", `unit_codes` does that). A module maps (m, *shape) to (m, d).
     decoder : nn.Module, optional
         Of an encoder of your own: codes (m, d) to (m, *shape). None: no reconstruction.
     n_codes : int

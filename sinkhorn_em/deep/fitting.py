@@ -23,13 +23,15 @@ from ..mixture.rounding import round_plan, sizes_from_weights
 from . import assignment, checkpoints
 from .distributed import any_process, of_all_processes, sum_over_processes, together
 from .inputs import as_source, check_classes, check_device
-from .networks import Autoencoder, build_from
+from .members import One
+from .networks import Autoencoder, build_from, start_at_components
 from .options import Options
 from .parameters import options_of, sizes
 from .sources import Source
 from .state import PHASES, State, new_state
-from .training import Hooks, all_codes, gradients_on, n_steps, rows_of, train
+from .training import Hooks, all_codes, gradients_on, moments, n_steps, planned, rows_of, train
 
+LINEAR = ("linear", "cosine")  # encoders that start at principal components
 RESIDUAL = 1e-3  # mean residual of the last epoch's plans above which a warning is due
 WITHOUT_EFFECT = ("checkpoint_dir", "verbose", "callbacks", "device")  # on what is computed
 
@@ -148,6 +150,10 @@ class FittingMixin(BaseEstimator):
         self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         self.input_shape_ = tuple(source.shape)
         self._state = self._new_state(options, device)
+        if isinstance(self.encoder, str) and self.encoder in LINEAR:
+            members = self._state.members
+            assert isinstance(members, One)
+            start_at_components(members.network, *moments(source, options))
 
     def _new_state(self, options: Options, device: torch.device) -> State:
         network = self._network(self.input_shape_)
@@ -186,13 +192,20 @@ class FittingMixin(BaseEstimator):
         self._run = self._facts() | {"data": of_all_processes(data) if options.distributed else data}
         if path.is_file():
             tensors, numbers, facts = checkpoints.read(path)
-            other = sorted(name for name in self._run if facts.get(name) != self._run[name])
+            other = checkpoints.differences(self._run, facts)
             if other:
                 raise ValueError(
                     f"checkpoint_dir is {str(folder)!r}, which holds a run that differs in {', '.join(other)}; give another "
                     "folder, or delete it"
                 )
             self._state.restore(tensors, numbers)
+            if self._state.stopped:
+                warnings.warn(
+                    f"checkpoint_dir is {str(folder)!r}, which holds a run that a callback or the patience stopped after "
+                    f"{len(self._state.history)} epochs; it is taken as it is: call partial_fit(), or give another folder",
+                    UserWarning,
+                    stacklevel=3,
+                )
         return path
 
     def _facts(self) -> dict[str, Any]:
@@ -226,7 +239,7 @@ class FittingMixin(BaseEstimator):
 
     def _n_steps(self, source: Source, options: Options) -> int:
         done = len(self._state.history)
-        return (options.pretrain_epochs + options.epochs - done) * n_steps(source, options)
+        return (sum(planned(self._state, options)) - done) * n_steps(source, options)
 
     def _finish(self, source: Source, options: Options) -> None:
         """Fitted attributes."""

@@ -20,6 +20,7 @@ class Members(nn.Module):
     """The contract: ``forward`` of inputs (S, m, *shape) gives codes (S, m, d) and reconstructions (S, m, *shape) or None."""
 
     n_members: int
+    reconstructs: bool  # there is a decoder
 
     def encode(self, x: Tensor) -> Tensor:
         """Codes (S, m, d) alone of inputs (S, m, *shape)."""
@@ -46,6 +47,7 @@ class One(Members):
     def __init__(self, network: Autoencoder) -> None:
         super().__init__()
         self.network = network
+        self.reconstructs = network.decoder is not None
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
         z, back = self.network(x[0])
@@ -61,6 +63,7 @@ class Several(Members):
     def __init__(self, networks: Sequence[Autoencoder]) -> None:
         super().__init__()
         self.n_members = len(networks)
+        self.reconstructs = networks[0].decoder is not None
         parameters, buffers = stack_module_state(list(networks))
         if buffers:
             raise ValueError(

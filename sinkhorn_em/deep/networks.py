@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import numpy as np
 import torch
+from scipy.linalg import eigh
 from torch import Tensor, nn
 
 from .._parameters import check_choice
@@ -37,8 +39,9 @@ def build(encoder: str, shape: tuple[int, ...], n_codes: int) -> Autoencoder:
     """The autoencoder of that name for inputs of ``shape``.
 
     "mlp": p-500-250-d and back, ReLU between. "conv": convolutions 32, 64, 128 of kernels 5, 5, 3, stride 2, then linear, and their
-    mirror image. "identity": the data are the codes. "linear": d linear features and a linear reconstruction; "cosine": the same
-    without reconstruction. ValueError for another name, or a shape that the encoder does not take.
+    mirror image. "identity": the data are the codes. "linear" and "cosine": d linear features and a linear reconstruction (codes
+    of "cosine" are scaled to length 1 where they enter the distance). ValueError for another name, or a shape that the encoder
+    does not take.
     """
     check_choice("encoder", encoder, ENCODERS)
     size = int(torch.Size(shape).numel())
@@ -53,9 +56,16 @@ def build(encoder: str, shape: tuple[int, ...], n_codes: int) -> Autoencoder:
     if encoder == "identity":
         return Autoencoder(nn.Flatten())
     linear = nn.Sequential(nn.Flatten(), nn.Linear(size, n_codes))
-    if encoder == "cosine":
-        return Autoencoder(linear)
     return Autoencoder(linear, nn.Sequential(nn.Linear(n_codes, size), nn.Unflatten(1, shape)))
+
+
+def check_channels_first(name: str, shape: tuple[int, ...]) -> None:
+    """ValueError for images (h, w, channels), of which 32 x 32 would pass for 32 channels."""
+    if len(shape) == 3 and shape[2] in (1, 3, 4) and shape[0] not in (1, 3, 4) and shape[0] == shape[1]:
+        raise ValueError(
+            f"{name} has images of shape {shape}, whose channels seem to come last; they must be (channels, h, w): pass "
+            "np.moveaxis(images, -1, 1)"
+        )
 
 
 def build_from(seed: int, encoder: str, shape: tuple[int, ...], n_codes: int) -> Autoencoder:
@@ -63,6 +73,19 @@ def build_from(seed: int, encoder: str, shape: tuple[int, ...], n_codes: int) ->
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed * 1_000_003 + NETWORK)
         return build(encoder, shape, n_codes)
+
+
+@torch.no_grad()
+def start_at_components(network: Autoencoder, mean: np.ndarray, covariance: np.ndarray) -> None:
+    """Set a linear autoencoder to the principal components of rows of that mean (p,) and covariance (p, p)."""
+    encoder, decoder = (next(m for m in part.modules() if isinstance(m, nn.Linear)) for part in network.children())
+    p, d = len(mean), encoder.out_features
+    _, axes = eigh(covariance, subset_by_index=(max(p - d, 0), p - 1))
+    W = np.zeros((d, p))
+    W[: axes.shape[1]] = axes.T[::-1]
+    values = {encoder.weight: W, encoder.bias: -W @ mean, decoder.weight: W.T, decoder.bias: mean}
+    for parameter, value in values.items():
+        parameter.copy_(torch.as_tensor(value.copy()))
 
 
 def _layers(widths: tuple[int, ...]) -> list[nn.Module]:
@@ -78,6 +101,7 @@ def _convolutions(shape: tuple[int, ...], n_codes: int) -> tuple[nn.Module, nn.M
         raise ValueError(
             f"X has images of shape {shape}; encoder='conv' needs (h, w) or (channels, h, w): use encoder='mlp' for vectors"
         )
+    check_channels_first("X", shape)
     image = shape if len(shape) == 3 else (1, *shape)
     channels, sizes = (image[0], *CHANNELS), [image[1:]]
     down: list[nn.Module] = [nn.Unflatten(1, (1, shape[0]))] if len(shape) == 2 else []

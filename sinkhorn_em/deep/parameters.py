@@ -50,6 +50,10 @@ def options_of(estimator: Any) -> Options:
 
 def sizes(estimator: Any) -> np.ndarray | None:
     """Prescribed sizes (K,); None: uniform at first."""
+    if estimator.weights is None:
+        raise ValueError(
+            "weights is None; it must be 'uniform', 'learned' or one size per cluster: 'uniform' is the default"
+        )
     if not isinstance(estimator.weights, str):
         return check_simplex("weights", estimator.weights, estimator.n_clusters)
     check_choice("weights", estimator.weights, ("uniform", "learned"))

@@ -52,13 +52,19 @@ class PredictionMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         return np.concatenate([softmax(L, axis=1) for L in self._joint(self._codes(X))])
 
     def balanced_predict(self, X: Any, sizes: Any = None) -> Integers:
-        """Labels (n,) whose counts are ``sizes`` (K,) exactly, default n times `weights_`, of least total cost."""
+        """Labels (n,) whose counts are ``sizes`` (K,) exactly, default n times `weights_`, of least total cost.
+
+        Exact, and slow where rows are many: 2 seconds for 4000 rows and 20 clusters, a minute for 20 000.
+        """
         C = assignment.cost_matrix(self._codes(X), self._state, self._fitted_options)
         counts = sizes_from_weights(self.weights_, len(C)) if sizes is None else np.asarray(sizes)
         return round_plan(-C / self.epsilon_, counts)
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Mean over the rows of ``epsilon log sum_k w_k exp(g_k - C_ik/epsilon)``: larger is better, in the units of the cost."""
+        """Mean over the rows of ``epsilon log sum_k w_k exp(g_k - C_ik/epsilon)``: larger is better, in the units of the cost.
+
+        For the same `n_clusters`, epsilon and codes only: it does not tell how many clusters there are.
+        """
         sums = np.concatenate([logsumexp(L, axis=1) for L in self._joint(self._codes(X))])
         return float(self._readout.epsilon * sums.mean())
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -33,6 +34,12 @@ class Hooks(NamedTuple):
     after_epoch: Callable[[State, list[dict[str, Any]]], bool]  # True: stop
 
 
+def planned(state: State, options: Options) -> tuple[int, int]:
+    """Epochs of both phases; where nothing is reconstructed there is nothing to train before there are centres."""
+    reconstructs = options.reconstruction_weight > 0 and state.members.reconstructs
+    return options.pretrain_epochs if reconstructs else 0, options.epochs
+
+
 @contextmanager
 def gradients_on() -> Iterator[None]:
     """A training needs gradients, wherever it is called."""
@@ -52,7 +59,7 @@ def train(
 
     The phases have ``lengths`` epochs, as the options say if those are not given. FloatingPointError if the loss is not finite.
     """
-    lengths = (options.pretrain_epochs, options.epochs) if lengths is None else lengths
+    lengths = planned(state, options) if lengths is None else lengths
     while not state.finished:
         name, length = PHASES[state.phase], lengths[state.phase]
         while state.epoch < length and not state.stopped:
@@ -156,6 +163,16 @@ def rows_of(source: Source, options: Options) -> int:
     if not options.distributed:
         return source.n_rows
     return int(sum_over_processes()(torch.tensor([float(source.n_rows)], dtype=torch.float64)))
+
+
+def moments(source: Source, options: Options) -> tuple[np.ndarray, np.ndarray]:
+    """Mean (p,) and covariance (p, p) of all rows, those of other processes included."""
+    reduction = sum_over_processes() if options.distributed else lambda x: x
+    rows = rows_of(source, options)
+    mean = reduction(sum(x.flatten(1).double().sum(0) for x in source.pieces())) / rows  # type: ignore[arg-type]
+    centred = (x.flatten(1).double() - mean for x in source.pieces())
+    covariance = reduction(sum(x.T @ x for x in centred)) / rows  # type: ignore[arg-type]
+    return mean.cpu().numpy(), covariance.cpu().numpy()
 
 
 def n_steps(source: Source, options: Options) -> int:

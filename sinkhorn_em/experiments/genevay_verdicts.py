@@ -209,6 +209,7 @@ def table_1(table: pd.DataFrame) -> pd.DataFrame:
     for (reading, method), rows in shown.groupby(["reading", "method"], sort=False):
         values = rows["accuracy"]
         record: dict[str, Any] = {"reading": reading, "method": method, "seeds": len(values), "mean": values.mean()}
+        record |= {"pretrain": rows["pretrain"].max(), "epochs": rows["epoch"].max()}
         record |= {"sd": values.std(), "min": values.min(), "max": values.max()}
         if method in printed:
             record |= dict(zip(("printed", "its sd", "its min", "its max"), printed[str(method)], strict=True))

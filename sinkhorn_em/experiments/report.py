@@ -93,7 +93,7 @@ def _text(
         f"![{experiment.question}]({name}.png)",
     ]
     for small in (experiment.summary(table), experiment.details(table)):
-        if small is not None:
+        if small is not None and len(small):
             parts.append(markdown(map(str, small.columns), small.itertuples(index=False)))
     if notes := experiment.notes(scale):
         parts.append(notes)

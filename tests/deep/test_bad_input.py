@@ -9,6 +9,7 @@ torch = pytest.importorskip("torch")
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset  # noqa: E402
 
 from sinkhorn_em.deep import DeepTransportClustering, Options  # noqa: E402
+from sinkhorn_em.deep.augment import RandomAffine  # noqa: E402
 from sinkhorn_em.deep.networks import build  # noqa: E402
 from sinkhorn_em.deep.side_by_side import train_seeds  # noqa: E402
 from sinkhorn_em.ot import BoundedMass  # noqa: E402
@@ -51,6 +52,7 @@ def fit(X=X, y=None, **options):
         ({"weights": [0.5, 0.4, 0.2]}, "weights"),
         ({"weights": [0.5, 0.5]}, "weights"),
         ({"weights": "equal"}, "weights is 'equal'"),
+        ({"weights": None}, "weights is None; it must be 'uniform'"),
         ({"batch_size": 1}, "batch_size is 1"),
         ({"encoder": "resnet"}, "encoder is 'resnet'"),
         ({"encoder": "conv"}, "encoder='conv' needs"),
@@ -168,3 +170,11 @@ def test_the_number_of_clusters_stays_in_partial_fit():
     model = few().fit(X).set_params(n_clusters=4)
     with pytest.raises(ValueError, match="n_clusters is 4 and the fitted model has 3 clusters"):
         model.partial_fit(X)
+
+
+def test_channels_that_come_last_are_refused():
+    images = np.zeros((20, 8, 8, 3), np.float32)
+    with pytest.raises(ValueError, match=r"channels seem to come last.*np.moveaxis\(images, -1, 1\)"):
+        fit(images, encoder="conv")
+    with pytest.raises(ValueError, match="channels seem to come last"):
+        RandomAffine()(torch.as_tensor(images))

@@ -79,7 +79,7 @@ def test_a_run_killed_after_any_epoch_goes_on_to_the_same_bits(rows, tmp_path, n
         after = []
         resumed.set_params(callbacks=[lambda model, row, after=after: after.append(row)])
         assert_same(whole, resumed.fit(rows))
-        assert len(after) == 6 - (epoch - 1)
+        assert len(after) == whole.n_iter_ - (epoch - 1)
         assert [file.name for file in folder.iterdir()] == ([FILE] if len(after) else [])
 
 
@@ -130,11 +130,21 @@ def test_a_checkpoint_knows_objects_by_what_they_are_and_not_by_where(rows, tmp_
                 model.fit(rows)
 
 
+def test_a_run_that_was_stopped_is_taken_as_it_is_and_says_so(rows, tmp_path):
+    stop = [lambda model, row: row["phase"] == "cluster"]
+    first = estimator(checkpoint_dir=tmp_path, callbacks=stop).fit(rows)
+    with pytest.warns(UserWarning, match="stopped after 3 epochs; it is taken as it is"):
+        again = estimator(checkpoint_dir=tmp_path).fit(rows)
+    assert_same(first, again)
+    with pytest.raises(FileNotFoundError, match="its folder does not exist"):
+        first.save(tmp_path / "nowhere" / "model")
+
+
 def test_a_checkpoint_of_other_data_or_parameters_is_refused(rows, tmp_path):
     estimator(checkpoint_dir=tmp_path).fit(rows)
     with pytest.raises(ValueError, match=r"differs in data.*another folder"):
         estimator(checkpoint_dir=tmp_path).fit(rows + 1)
-    with pytest.raises(ValueError, match="differs in parameters"):
+    with pytest.raises(ValueError, match=r"differs in parameters \(epsilon\)"):
         estimator(checkpoint_dir=tmp_path, epsilon=0.1).fit(rows)
     with pytest.raises(ValueError, match="random_state is None with checkpoint_dir"):
         estimator(checkpoint_dir=tmp_path, random_state=None).fit(rows)

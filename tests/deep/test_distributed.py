@@ -2,6 +2,7 @@
 
 import os
 import signal
+import warnings
 
 import numpy as np
 import pytest
@@ -100,7 +101,9 @@ def uneven(rank, size, folder):
     halted = DeepTransportClustering(3, device="cpu", callbacks=stop, checkpoint_dir=f"{folder}/runs", **options).fit(
         rows
     )
-    again = DeepTransportClustering(3, device="cpu", checkpoint_dir=f"{folder}/runs", **options).fit(rows)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # that it was stopped
+        again = DeepTransportClustering(3, device="cpu", checkpoint_dir=f"{folder}/runs", **options).fit(rows)
     try:
         DeepTransportClustering(3, device="cpu", **options).fit(X if rank else X[:1])
         message = ""

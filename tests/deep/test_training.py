@@ -21,7 +21,7 @@ def blobs():
 
 def estimator(**options):
     few = {"pretrain_epochs": 2, "epochs": 4, "batch_size": 50, "n_codes": 2, "device": "cpu", "random_state": 0}
-    return DeepTransportClustering(3, **(few | options))
+    return DeepTransportClustering(**({"n_clusters": 3} | few | options))
 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
@@ -117,3 +117,21 @@ def test_seeds_side_by_side_may_start_from_a_mixture(blobs):
     trained = train_seeds(torch.tensor(blobs[0]), options, [1, 2], n_codes=2, y=blobs[1])
     assert trained.labels.shape == (2, 100)
     assert trained.history["accuracy"].notna().sum() == 2
+
+
+@pytest.mark.parametrize("encoder", ["identity", "linear", "cosine"])
+def test_heads_keep_what_embeddings_tell(encoder):
+    """Unequal clusters of directions in 16 dimensions: a head starts at the principal components and stays with the data."""
+    rng = np.random.default_rng(0)
+    sizes = [200, 120, 60, 20]
+    y = np.repeat(range(4), sizes)
+    X = rng.normal(size=(400, 16)) + 6 * np.linalg.qr(rng.normal(size=(16, 4)))[0].T[y]
+    model = estimator(
+        encoder=encoder, weights=np.array(sizes) / 400, n_codes=4, pretrain_epochs=0, epochs=10, n_clusters=4
+    )
+    assert clustering_accuracy(y, model.fit(X).labels_) > 0.95
+
+
+def test_nothing_is_pretrained_where_nothing_is_reconstructed(blobs):
+    for options in ({"encoder": "identity"}, {"reconstruction_weight": 0.0}):
+        assert set(estimator(**options, pretrain_epochs=5).fit(blobs[0]).history_.phase) == {"cluster"}
