@@ -14,6 +14,7 @@ SYMMETRY_TOLERANCE = 1e-8  # relative; room for a covariance computed in another
 LARGEST = 1e140  # of the data: squares, and sums of many of them, stay finite
 WEIGHT_TOLERANCE = 1e-6  # weights of an estimator may be results of other computations
 HALF = 2  # bytes
+LISTED = 20  # numbers that a message repeats one by one
 
 
 def is_tensor(value: Any) -> bool:
@@ -57,8 +58,9 @@ def check_simplex(name: str, weights: Any, K: int, of: str = "component") -> Flo
     if w.shape != (K,):
         raise ValueError(f"{name} has shape {w.shape}; it must be ({K},), one weight per {of}")
     if not (w >= 0).all() or not abs(w.sum() - 1) <= WEIGHT_TOLERANCE:
+        listed = w.tolist() if len(w) <= LISTED else f"{len(w)} numbers from {w.min():.3g} to {w.max():.3g}"
         raise ValueError(
-            f"{name} is {w.tolist()}, with sum {w.sum():.6g}; weights must be >= 0 and sum to 1: divide by the sum"
+            f"{name} is {listed}, with sum {w.sum():.6g}; weights must be >= 0 and sum to 1: divide by the sum"
         )
     return w / w.sum()
 

@@ -76,3 +76,8 @@ def test_a_plan_is_solved_for_masses_and_tau_in_tensors(kind):
 def test_what_is_no_number_is_named(value):
     with pytest.raises(ValueError, match=r"^tau is .*; it must be a number, or an array of numbers$"):
         as_numbers("tau", value)
+
+
+def test_many_weights_are_summed_up_in_the_message():
+    with pytest.raises(ValueError, match=r"weights is 1000 numbers from 1 to 1, with sum 1000; weights must be >= 0"):
+        check_simplex("weights", np.ones(1000), 1000)
