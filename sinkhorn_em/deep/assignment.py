@@ -16,7 +16,7 @@ from .._typing import Floats
 from ..ot.solve import solve_plan
 from .objective import cost
 from .options import Options
-from .state import PHASES, State
+from .state import State
 
 ROWS = 8192
 METHODS = ("centre", "potential", "plan")
@@ -57,8 +57,7 @@ def cost_matrix(codes: Tensor, state: State, options: Options) -> Floats:
 
 def read_out(C: Floats, state: State, options: Options) -> Readout:
     """Epsilon of the last epoch, and potentials of the plan of all rows, costs C (n, K), at the end of a training."""
-    done = sum(row["phase"] == PHASES[1] for row in state.history)
-    epsilon = options.epsilon_at(max(done - 1, 0))
+    epsilon = options.epsilon_at(max(state.n_clustered - 1, 0))
     if options.epsilon_mode == "relative":
         mean = float(C.mean())
         epsilon *= mean if mean > 0 else 1.0

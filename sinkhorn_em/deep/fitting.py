@@ -101,7 +101,7 @@ class FittingMixin(BaseEstimator):
                     f"n_clusters is {options.n_clusters} and the fitted model has {state.centres.shape[1]} clusters; it must stay: "
                     "call fit() for another number"
                 )
-            done = sum(row["phase"] == PHASES[1] for row in state.history)
+            done = state.n_clustered
             state.stopped, state.phase, state.epoch = False, 1, done
             options = replace(options, patience=None)
             train(state, source, options, [self._seed], Hooks(_nothing, _go_on), lengths=(0, done + 1))

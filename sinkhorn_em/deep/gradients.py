@@ -21,9 +21,8 @@ from ..ot.tensors import Reduction, kernel
 from ..ot.tensors.columns import TensorRule
 
 RIDGE = 1e-13  # of the column masses, on the Hessian: what is shared less than this moves no potential
-FLAT = (
-    1e-280  # of the total mass: a column that has less is empty, and where its penalty is flat, too, nothing moves it
-)
+#: of the total mass: a column that has less is empty, and where its penalty is flat, too, nothing moves it
+FLAT = 1e-280
 
 
 class Problem(NamedTuple):

@@ -188,9 +188,8 @@ def _rows(
     S = C.detach() * (-1 / eps).to(C.dtype).reshape(*batch, 1, 1)
     masses = w.detach().reshape(*batch, K)
     if reduction is None and row_mass is None and bool((masses.min() > 0) & (S.min() > -torch.inf)):
-        flat = S.reshape(
-            -1, *S.shape[-2:]
-        )  # nothing is left to be checked: masses are positive, and no pair is forbidden
+        # nothing is left to be checked: masses are positive, and no pair is forbidden
+        flat = S.reshape(-1, *S.shape[-2:])
         uniform = torch.full(flat.shape[:2], 1 / flat.shape[1], dtype=torch.float64, device=S.device)
         return Rows(flat, uniform, tensor_rule(rule, K, S.device).extend(masses.reshape(-1, K)), rule), 1.0
     if reduction is None:

@@ -39,6 +39,11 @@ class State:
     def finished(self) -> bool:
         return self.stopped or self.phase >= len(PHASES)
 
+    @property
+    def n_clustered(self) -> int:
+        """Epochs of clustering that are done."""
+        return sum(row["phase"] == PHASES[1] for row in self.history)
+
     def parameters(self) -> list[nn.Parameter]:
         """All that the optimiser moves."""
         return [*self.members.parameters(), self.centres]

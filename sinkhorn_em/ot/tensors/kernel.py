@@ -58,9 +58,8 @@ def evaluate(
             if temperature is not None:
                 E, total, _ = normalised(L / temperature[:, None, None], S.dtype)
             R = E.float() * torch.where(total > 0, (a * a.shape[1]).sqrt() / total, 0.0)[:, :, None].float()
-            W += (
-                product(R.mT, R.mT) / a.shape[1]
-            )  # rows are scaled so that single precision is kept away from underflow
+            # rows are scaled so that single precision is kept away from underflow
+            W += product(R.mT, R.mT) / a.shape[1]
     if W is not None:
         if temperature is not None:
             W /= temperature[:, None, None]
