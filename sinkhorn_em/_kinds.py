@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ._parameters import as_array as as_array
 from ._parameters import is_tensor
 
 HOST = ("cpu",)  # devices whose memory the compiled kernels can read

@@ -15,8 +15,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from tqdm import tqdm
 
-from .._kinds import as_array, on_device
-from .._parameters import as_numbers, check_simplex
+from .._kinds import on_device
+from .._parameters import as_array, as_numbers, check_simplex
 from .._typing import Booleans, Floats, Integers
 from ..coordinates import fit_coordinates
 from ..em import RELATIVE, TIGHT, e_step, score

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from .._kinds import as_array, on_device
-from .._parameters import LARGEST, as_numbers, check_choice, check_integer, check_simplex
+from .._kinds import on_device
+from .._parameters import LARGEST, as_array, as_numbers, check_choice, check_integer, check_simplex
 from .._typing import Booleans, Floats
 from ..families.priors import InverseWishart, NormalInverseWishart, NormalPrior
 from ..initialisation import METHODS

@@ -11,8 +11,8 @@ from scipy.special import logsumexp
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from .._kinds import as_array, like
-from .._parameters import as_numbers, check_simplex
+from .._kinds import like
+from .._parameters import as_array, as_numbers, check_simplex
 from .._typing import Floats
 from ..families import Generator
 from ..families.covariances.blocks import dense_values

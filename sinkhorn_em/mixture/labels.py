@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from .._kinds import as_array
+from .._parameters import as_array
 from .._typing import Booleans, Floats, Integers
 from ..families.constraints import OwnLocation
 from ..ot import ColumnRule

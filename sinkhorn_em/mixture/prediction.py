@@ -11,7 +11,8 @@ from scipy.special import entr
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._kinds import as_array, joined, like, on_device
+from .._kinds import joined, like, on_device
+from .._parameters import as_array
 from .._typing import Booleans, Floats, Integers
 from ..coordinates import Coordinates
 from ..ot import ColumnRule, Plan, RowsPlan, solve_plan

@@ -36,15 +36,9 @@ def loss(C, w, kind, **options):
     return transport_loss(C, w, value=kind[0], gradient=kind[1], **options).value
 
 
-def derivatives(value, inputs):
-    """None, where a value does not depend on an input, is 0."""
-    found = torch.autograd.grad(value, inputs, allow_unused=True)
-    return [torch.zeros_like(x) if d is None else d for d, x in zip(found, inputs, strict=True)]
-
-
 @pytest.mark.parametrize("name", RULES)
 @pytest.mark.parametrize("kind", KINDS, ids=" ".join)
-def test_a_row_of_mass_0_that_may_go_nowhere_changes_nothing(inputs, name, kind):
+def test_a_row_of_mass_0_that_may_go_nowhere_changes_nothing(inputs, name, kind, derivatives):
     """Value and derivatives are those of the other rows."""
     C, logits = inputs
     padded = torch.cat([C[:2], NOWHERE, C[2:]]).detach().requires_grad_()
@@ -61,7 +55,7 @@ def test_a_row_of_mass_0_that_may_go_nowhere_changes_nothing(inputs, name, kind)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=" ".join)
-def test_a_row_of_mass_0_may_have_its_only_cost_in_a_column_of_mass_0(inputs, kind):
+def test_a_row_of_mass_0_may_have_its_only_cost_in_a_column_of_mass_0(inputs, kind, derivatives):
     C = inputs[0].detach().clone()
     C[2, :2] = torch.inf
     kept, w = torch.tensor([True, True, False, True, True]), torch.tensor([0.4, 0.6, 0.0], dtype=torch.float64)
@@ -91,7 +85,7 @@ FAR["bounds"] = BoundedMass(0.2, 0.4)
 @pytest.mark.parametrize("max_passes", [1, 2, 3])
 @pytest.mark.parametrize("kind", IMPLICIT, ids=" ".join)
 @pytest.mark.parametrize("far", [3.0, 10.0])
-def test_a_solver_stopped_early_leaves_derivatives_of_their_size(name, max_passes, kind, far):
+def test_a_solver_stopped_early_leaves_derivatives_of_their_size(name, max_passes, kind, far, derivatives):
     """The column that is far away is still empty, or nearly: as good as no row may speak of its potential."""
     z = torch.linspace(-1, 1, 8, dtype=torch.float64)[:, None]
     C = ((z - torch.tensor([0.0, 0.5, far], dtype=torch.float64)) ** 2).requires_grad_()

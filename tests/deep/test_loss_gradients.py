@@ -39,12 +39,6 @@ def loss(C, logits, rule, value="entropic", gradient="envelope", **options):
     return transport_loss(C, torch.softmax(logits, -1), rule=rule, value=value, gradient=gradient, **options).value
 
 
-def derivatives(value, inputs):
-    """None, where a value does not depend on an input, is 0."""
-    found = torch.autograd.grad(value, inputs, allow_unused=True)
-    return [torch.zeros_like(x) if d is None else d for d, x in zip(found, inputs, strict=True)]
-
-
 @pytest.mark.parametrize("name", RULES)
 @pytest.mark.parametrize("kind", KINDS, ids=" ".join)
 def test_derivatives_are_those_of_finite_differences(inputs, name, kind):
@@ -57,7 +51,7 @@ def test_derivatives_are_those_of_finite_differences(inputs, name, kind):
 @pytest.mark.parametrize(
     "name", ["fixed", "free, KL and fixed columns", "bounds that bind", "virtual column over KL ones"]
 )
-def test_many_iterations_have_the_implicit_derivatives(inputs, name, value):
+def test_many_iterations_have_the_implicit_derivatives(inputs, name, value, derivatives):
     exact = loss(*inputs, RULES[name], value, "implicit")
     unrolled = loss(*inputs, RULES[name], value, "unrolled", iterations=60)
     torch.testing.assert_close(unrolled, exact, rtol=1e-5, atol=1e-5)
@@ -66,7 +60,7 @@ def test_many_iterations_have_the_implicit_derivatives(inputs, name, value):
 
 
 @pytest.mark.parametrize("name", RULES)
-def test_envelope_and_implicit_derivatives_agree(inputs, name):
+def test_envelope_and_implicit_derivatives_agree(inputs, name, derivatives):
     envelope = derivatives(loss(*inputs, RULES[name]), inputs)
     for one, two in zip(envelope, derivatives(loss(*inputs, RULES[name], "entropic", "implicit"), inputs), strict=True):
         torch.testing.assert_close(one, two, rtol=1e-9, atol=1e-10)
