@@ -64,6 +64,16 @@ def test_few_seeds_leave_open_what_they_cannot_tell():
     assert row.holds is None
 
 
+def test_figure_2_shows_where_the_epochs_end():
+    pytest.importorskip("matplotlib")
+    table = table_like_the_printed_one()
+    before = table.assign(epoch=0, accuracy=0.1)
+    figure = Genevay().draw(pd.concat([before, table], ignore_index=True))
+    mean = table.loc[table["part"] == "epsilon", "accuracy"].mean()
+    (line,) = [drawn for drawn in figure.axes[1].lines if drawn.get_label() == designs.OT_P]
+    np.testing.assert_allclose(line.get_ydata(), [mean])
+
+
 few_rows = pytest.mark.filterwarnings("ignore:.*collapsed:sklearn.exceptions.ConvergenceWarning")  # ten a cluster
 
 
