@@ -21,7 +21,7 @@ from ..ot import ColumnRule
 from ..ot.checks import check_masses
 from ..ot.feasibility import InfeasibleMarginalsError
 from ..ot.tensors import Reduction
-from ..ot.tensors.problem import Rows, check_problem, host
+from ..ot.tensors.problem import REMEDIES, Rows, check_problem, host
 
 T = TypeVar("T")
 
@@ -129,8 +129,9 @@ def shard(S: Tensor, row_mass: Any, w: Tensor, rule: ColumnRule, reduction: Redu
         a = a.expand(*batch, m).reshape(-1, m).to(S.device)
         empty = torch.isneginf(S).sum(-1).eq(S.shape[-1]).reshape(-1, m) & (a > 0)
         if len(rule.extend(w.reshape(-1, w.shape[-1])[0].cpu().numpy())) == w.shape[-1] and bool(empty.any()):
+            row = torch.nonzero(empty)[0].tolist()
             raise InfeasibleMarginalsError(
-                [], f"row {torch.nonzero(empty)[0].tolist()} (problem, row) may go to no column"
+                [], f"row {row} (problem, row) may go to no column: give it one, or {REMEDIES['refuse']}"
             )
         return a
 

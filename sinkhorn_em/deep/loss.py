@@ -194,7 +194,7 @@ def _rows(
         return Rows(flat, uniform, tensor_rule(rule, K, S.device).extend(masses.reshape(-1, K)), rule), 1.0
     if reduction is None:
         a = check_masses(host(row_mass), C.shape[-2], "row_mass", None, tuple(batch))
-        return check_problem(S, a, masses, rule, remedy="give it row_mass 0"), 1.0
+        return check_problem(S, a, masses, rule, empty_rows="refuse"), 1.0
     return shard(S, row_mass, masses, rule, reduction)
 
 

@@ -183,8 +183,7 @@ def _draw_epochs(ax: Any, table: pd.DataFrame) -> None:
 
 def _draw_epsilon(ax: Any, table: pd.DataFrame) -> None:
     """Figure 2: accuracy at the end against epsilon."""
-    rows = table[table["part"] == "epsilon"]
-    rows = rows[rows["epoch"] == rows["epoch"].max()]
+    rows = last(table, "epsilon")
     for method in (SOFT_P, OT_P):
         curves = rows[rows["method"] == method].pivot_table(index="epsilon", columns="seed", values="accuracy")
         ax.plot(curves.index, curves, ".", color=COLOUR[method], alpha=0.5)

@@ -191,9 +191,7 @@ def _of_readings(rows: pd.DataFrame, printed: dict[str, Any]) -> list[Verdict]:
 
 
 def _over_epsilon(table: pd.DataFrame) -> Verdict:
-    rows = table[table["part"] == "epsilon"]
-    rows = rows[rows["epoch"] == rows["epoch"].max()]
-    means = rows.groupby(["method", "epsilon"], sort=False)["accuracy"].mean()
+    means = last(table, "epsilon").groupby(["method", "epsilon"], sort=False)["accuracy"].mean()
     words = "; ".join(
         f"{method}: " + ", ".join(f"{value:.3f} at {eps:g}" for eps, value in means[method].items())
         for method in means.index.unique("method")

@@ -210,6 +210,8 @@ def test_forbidden_pairs_that_contradict_the_weights_are_an_error(cost):
     C[5] = torch.inf
     with pytest.raises(InfeasibleMarginalsError, match=r"row 5 .* give it row_mass 0"):
         transport_loss(C)
+    with pytest.raises(InfeasibleMarginalsError, match=r"row \[0, 5\] .* give it row_mass 0"):
+        transport_loss(C, reduction=lambda of_this_process: of_this_process)
     assert transport_loss(C, row_mass=torch.arange(len(C)) != 5).converged
     assert transport_loss(C, rule=VirtualColumn(0.1)).converged  # it goes to the virtual column
 

@@ -17,8 +17,8 @@ from .columns import TensorRule, tensor_rule
 
 #: L1 error of the column masses asked for where none is: scores in single precision cannot promise more than 1e-6
 TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-6}
-#: what a caller of `solve_plan` can do about rows without a finite score
-EMPTY_ROWS_REMEDY = "use empty_rows='prior' or 'drop'"
+#: treatments of rows without a finite score that are errors, of `solve_plan` and of a loss, and what can be done about them
+REMEDIES = {"raise": "use empty_rows='prior' or 'drop'", "refuse": "give it row_mass 0"}
 
 
 class Rows(NamedTuple):
@@ -57,15 +57,8 @@ def check_scores(scores: Tensor) -> Tensor:
     return S
 
 
-def check_problem(
-    S: Tensor,
-    row_mass: Any,
-    column_mass: Any,
-    rule: ColumnRule,
-    empty_rows: str = "raise",
-    remedy: str = EMPTY_ROWS_REMEDY,
-) -> Rows:
-    """Masses and support of scores (..., n, K), flattened to B problems; errors of empty rows name the caller's ``remedy``."""
+def check_problem(S: Tensor, row_mass: Any, column_mass: Any, rule: ColumnRule, empty_rows: str = "raise") -> Rows:
+    """Masses and support of scores (..., n, K), flattened to B problems."""
     *batch, n, K = S.shape
     a = check_masses(host(row_mass), n, "row_mass", host(column_mass), tuple(batch))
     b = check_masses(host(column_mass), K, "column_mass", host(row_mass), tuple(batch))
@@ -77,13 +70,13 @@ def check_problem(
         if not active.all():
             rule.restrict(active)  # raises where the bounds of the other columns cannot be met
     if bool(flat.min() == -torch.inf):
-        flat, a = _check_support(flat, a, extended, rule, (empty_rows, remedy), tuple(batch))
+        flat, a = _check_support(flat, a, extended, rule, empty_rows, tuple(batch))
     mass, masses = (torch.tensor(np.array(m), dtype=torch.float64, device=S.device) for m in (a, extended))
     return Rows(flat, mass, masses, rule)
 
 
 def _check_support(
-    S: Tensor, a: Floats, b: Floats, rule: ColumnRule, empty_rows: tuple[str, str], batch: tuple[int, ...]
+    S: Tensor, a: Floats, b: Floats, rule: ColumnRule, empty_rows: str, batch: tuple[int, ...]
 ) -> tuple[Tensor, Floats]:
     """Deal with rows that have no finite score, then make sure that the rule's masses can be met, problem by problem."""
     K = S.shape[2]
@@ -107,18 +100,18 @@ def _check_support(
 
 
 def _without_empty(
-    S: Tensor, a: Floats, empty: Booleans, empty_rows: tuple[str, str], batch: tuple[int, ...]
+    S: Tensor, a: Floats, empty: Booleans, empty_rows: str, batch: tuple[int, ...]
 ) -> tuple[Tensor, Floats]:
-    """Scores and masses when rows with mass but no finite score are an error (which ends in a remedy), left out, or level."""
-    treatment, remedy = empty_rows
+    """Scores and masses when rows with mass but no finite score are an error, left out, or level."""
     j, i = np.argwhere(empty)[0]
     of_problem = f"problem {_place(int(j), batch)}: " if batch else ""
-    if treatment == "raise":
+    if empty_rows in REMEDIES:
         raise InfeasibleMarginalsError(
             [],
-            f"{of_problem}row {i} (and {int(empty.sum()) - 1} more) has mass but no finite score: give it one, or {remedy}",
+            f"{of_problem}row {i} (and {int(empty.sum()) - 1} more) has mass but no finite score: give it one, or "
+            f"{REMEDIES[empty_rows]}",
         )
-    if treatment == "prior":
+    if empty_rows == "prior":
         return torch.where(torch.as_tensor(empty, device=S.device)[:, :, None], 0.0, S), a
     a = np.where(empty, 0.0, a)
     total = a.sum(axis=1, keepdims=True)
